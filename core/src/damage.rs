@@ -64,8 +64,8 @@ impl Engine {
             Ok(None::<()>)
         };
         match by {
-            By::Reader(pin) => self.index.find(pin, hash, note)?,
-            By::Writer(shard) => shard.find(hash, note)?,
+            By::Reader(pin) => self.index.find(self.medium(), pin, hash, note)?,
+            By::Writer(shard) => shard.find(self.medium(), hash, note)?,
         };
         Ok(offsets)
     }
@@ -151,7 +151,7 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let is_it = |found: u64| Ok((found == offset).then_some(()));
-        Ok(self.index.find(pin, self.hash_of(&frame), is_it)?.is_some())
+        Ok(self.index.find(self.medium(), pin, self.hash_of(&frame), is_it)?.is_some())
     }
 
     /// Called when all live records of `segment` have been copied out, except `damage`. True when no damaged record counts any more, so
@@ -163,7 +163,7 @@ impl Engine {
         let inside = start..segment.behind(self.log.geometry);
         let mut held = Vec::new();
         for number in 0..SHARDS {
-            let slots = self.lock_shard(number)?.slots();
+            let slots = self.lock_shard(number)?.slots(self.medium())?;
             held.extend(slots.into_iter().filter(|slot| inside.contains(&slot.offset())).map(|slot| (number, slot)));
         }
         let mut hides = false;
@@ -195,7 +195,7 @@ impl Engine {
         self.has_met_all()?;
         let inside = damage.offset..damage.offset + damage.len;
         for number in 0..SHARDS {
-            let slots = self.lock_shard(number)?.slots();
+            let slots = self.lock_shard(number)?.slots(self.medium())?;
             let counts = |slot: &Slot| inside.contains(&slot.offset()) && !known.iter().any(|hash| hash.fits(number, *slot));
             if slots.iter().any(counts) {
                 return Err(Error::corrupt(damage.offset, damage.what));
@@ -223,7 +223,8 @@ impl Engine {
     }
 
     fn is_held(&self, aside: &Aside) -> bool {
-        let lives = |(number, slot): &(usize, Slot)| self.index.lock_shard(*number).has(*slot);
+        // What cannot be told counts as held.
+        let lives = |(number, slot): &(usize, Slot)| self.index.lock_shard(*number).has(self.medium(), *slot).unwrap_or(true);
         aside.may_be_event || aside.held.iter().any(lives)
     }
 

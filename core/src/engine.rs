@@ -13,6 +13,7 @@ use crate::pins::{Pin, Pins};
 use crate::planted::{Bug, is};
 use crate::snapshot::Directory;
 use crate::sorted::Set;
+use crate::storage::Storage;
 use crate::sync::{Mutex, Ordering, RwLock};
 use alloc::collections::BTreeSet;
 use once_cell::race::OnceBox;
@@ -25,6 +26,9 @@ pub(crate) struct Engine {
     pub(crate) log: Log,
     /// Directory of the snapshot that the newest checkpoint names. Locked while a checkpoint is written.
     pub(crate) checkpoints: Mutex<Directory>,
+    /// The shards whose slots stay in the file.
+    #[cfg(feature = "std")]
+    pub(crate) bases: crate::bases::Bases,
     /// What opening recorded for building the parked shards.
     pub(crate) origin: OnceBox<Origin>,
     /// The ordered index, if the store was opened with it.
@@ -101,6 +105,12 @@ pub(crate) enum Ends {
 }
 
 impl Engine {
+    /// What the slots that are not in memory are read from.
+    #[inline]
+    pub(crate) fn medium(&self) -> &dyn Storage {
+        &*self.log.storage
+    }
+
     #[inline]
     pub(crate) fn full_key<'k>(&self, namespace: u32, key: &'k [u8]) -> FullKey<'k> {
         FullKey { namespace, key, hash: KeyHash::new(self.seed, namespace, key) }
@@ -120,15 +130,17 @@ impl Engine {
         FullKey { namespace, key, hash }: FullKey<'_>,
     ) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
-        let is_parked = self.index.is_parked(hash);
-        if is_parked {
+        let is_unclear = self.index.is_unclear(hash);
+        if is_unclear {
             if self.log.follows() {
                 return self.find_followed(pin, FullKey { namespace, key, hash });
             }
-            drop(self.lock(hash)?);
+            if self.index.is_parked(hash) {
+                drop(self.lock(hash)?);
+            }
         }
-        let found = self.index.find(pin, hash, |offset| self.log.frame_if(offset, same));
-        if is_parked || found.is_err() {
+        let found = self.index.find(self.medium(), pin, hash, |offset| self.log.frame_if(offset, same));
+        if is_unclear && self.doubt.get().is_some() || found.is_err() {
             self.find_again(&By::Reader(pin), FullKey { namespace, key, hash }, found)
         } else {
             found
@@ -148,7 +160,7 @@ impl Engine {
         let mut unused = offsets.iter_mut();
         for (place, hash) in places.iter_mut().zip(hashes) {
             // A shard that is being built has slots of the index snapshot first, whose records may have been replaced since.
-            *place = if self.index.is_parked(hash) { None } else { self.index.first_slot(pin, hash) };
+            *place = if self.index.is_unclear(hash) { None } else { self.index.first_slot(pin, hash) };
             if let Some(offset) = *place
                 && let Some(unused) = unused.next()
             {
@@ -167,7 +179,7 @@ impl Engine {
         FullKey { namespace, key, hash }: FullKey<'_>,
     ) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
-        let found = shard.find(hash, |offset| self.log.frame_if(offset, same));
+        let found = shard.find(self.medium(), hash, |offset| self.log.frame_if(offset, same));
         if found.is_err() || self.doubt.get().is_some() {
             self.find_again(&By::Writer(shard), FullKey { namespace, key, hash }, found)
         } else {
@@ -179,7 +191,7 @@ impl Engine {
     pub(crate) fn find_locked(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Option<Placed>> {
         let FullKey { namespace, key: name, hash } = key;
         let same = |number: u32, other: &[u8]| number == namespace && other == name;
-        match shard.find(hash, |offset| self.log.frame_if(offset, same)) {
+        match shard.find(self.medium(), hash, |offset| self.log.frame_if(offset, same)) {
             Ok(frame) => Ok(frame.map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 })),
             Err(error) => self.find_damaged(shard, key, error),
         }
@@ -241,7 +253,7 @@ impl Engine {
         (old, from): (Placed, &mut Tally<'_>),
         (new, to): (Placed, &mut Tally<'_>),
     ) {
-        shard.replace(key.hash, old.offset, new.offset);
+        shard.replace(&self.pins, key.hash, old.offset, new.offset);
         from.add(self.log.geometry.extent_of(old.offset), -(old.len as i64), shard.is_dumped());
         to.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
     }
@@ -250,7 +262,7 @@ impl Engine {
     fn point(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         match old {
             Some(old) => {
-                shard.replace(key.hash, old.offset, new.offset);
+                shard.replace(&self.pins, key.hash, old.offset, new.offset);
                 self.count_live(shard, old.offset, -(old.len as i64));
             }
             None => shard.insert(&self.pins, key.hash, key.namespace, new.offset),
@@ -288,7 +300,7 @@ impl Engine {
     #[inline]
     pub(crate) fn take_out(&self, shard: &mut ShardGuard<'_>, hash: KeyHash, namespace: u32, old: Placed) {
         self.taken_out.fetch_add(1, Ordering::Relaxed);
-        if shard.remove(hash, namespace, old.offset) {
+        if shard.remove(&self.pins, hash, namespace, old.offset) {
             self.count_live(shard, old.offset, -(old.len as i64));
             if self.log.clock.in_use() {
                 self.count_removed(old.offset);
@@ -305,12 +317,12 @@ impl Engine {
         if !shard.namespaces().any(dead) {
             return Ok(());
         }
-        for slot in shard.slots() {
+        for slot in shard.slots(self.medium())? {
             // Its namespace decides whether it is removed. If that cannot be read any more, the slot stays: reading its key reports damage,
             // or no handle can reach it.
             let Some(frame) = self.owned(number, slot)? else { continue };
             let header = frame.header;
-            if dead(header.namespace) && shard.remove_slot(slot, header.namespace) {
+            if dead(header.namespace) && shard.remove_slot(&self.pins, slot, header.namespace) {
                 if self.log.follows() {
                     self.log.segment_stats.change_slots(self.log.geometry.extent_of(slot.offset()), -1);
                 }
@@ -318,6 +330,12 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Frees what replaced parts of the index take, in memory and in the file, as far as no reader uses them; returns how many segments.
+    pub(crate) fn reclaim_index(&self) -> u64 {
+        self.index.reclaim(&self.pins);
+        self.free_bases()
     }
 
     /// Registers a reader: while the pin lives, nothing that it can reach is reused.

@@ -95,7 +95,7 @@ impl Engine {
             return Ok(());
         }
         if self.log.clock.was_in_use() {
-            for slot in shard.slots() {
+            for slot in shard.slots(self.medium())? {
                 if let Some(expiry) = self.owned(number, slot)?.and_then(|frame| frame.expiry()) {
                     self.expires(shard, slot, expiry);
                 }
@@ -127,7 +127,7 @@ impl Engine {
 
     fn sweep_slot(&self, number: usize, shard: &mut ShardGuard<'_>, slot: Slot, now: u64, swept: &mut Swept) -> Result<()> {
         // An entry counts only if the slot is still there, and its record says so: the offset may have another record by now.
-        let is_there = shard.has(slot) || is(Bug::CalendarTrusted);
+        let is_there = shard.has(self.medium(), slot)? || is(Bug::CalendarTrusted);
         let Some(frame) = (if is_there { self.owned(number, slot)? } else { None }) else { return Ok(()) };
         let Some(expiry) = frame.expiry() else {
             if is(Bug::CalendarTrusted) {
@@ -175,7 +175,8 @@ impl Engine {
     /// Takes an expired record out of the index. In the log it counts as the tombstone that it is.
     pub(crate) fn forget(&self, shard: &mut ShardGuard<'_>, slot: Slot, frame: &Frame<'_>) {
         let (namespace, offset) = (frame.header.namespace, frame.offset);
-        if !shard.has(slot) {
+        // Callers have found it under this lock.
+        if !shard.may_have(slot) {
             return;
         }
         self.forgotten.fetch_add(1, Ordering::Relaxed);
@@ -188,7 +189,7 @@ impl Engine {
             }
             self.order_remove(namespace, frame.key());
         }
-        if !shard.remove_slot(slot, namespace) {
+        if !shard.remove_slot(&self.pins, slot, namespace) {
             return;
         }
         let extent = self.log.geometry.extent_of(offset);

@@ -45,7 +45,7 @@ impl Engine {
         let FullKey { namespace, key: name, hash } = key;
         for _ in 0..LOOKS_MAX {
             let mut offsets = Vec::new();
-            self.index.find(pin, hash, |offset| {
+            self.index.find(self.medium(), pin, hash, |offset| {
                 offsets.push(offset);
                 Ok(None::<()>)
             })?;
@@ -62,7 +62,11 @@ impl Engine {
                     break;
                 }
             }
-            if offsets.iter().all(|&offset| self.index.points_at(pin, hash, offset)) {
+            let mut are_there = true;
+            for &offset in &offsets {
+                are_there &= self.index.points_at(self.medium(), pin, hash, offset)?;
+            }
+            if are_there {
                 return match (found, failed) {
                     (Some(frame), _) if self.is_certain(frame.offset) => Ok(Some(frame)),
                     (Some(_), _) => self.has_met_all().map(|()| None),
@@ -80,7 +84,7 @@ impl Engine {
         // Snapshots ask when the old record was first written.
         if self.replaces(header) && !self.moments.any() {
             let (mut slots, mut last) = (0, 0);
-            shard.find(key.hash, |offset| {
+            shard.find(self.medium(), key.hash, |offset| {
                 (slots, last) = (slots + 1, offset);
                 Ok(None::<()>)
             })?;
@@ -95,7 +99,7 @@ impl Engine {
 
     /// What the index has of a key that a record of the log is of.
     fn known_of(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Known> {
-        match shard.find(key.hash, |offset| self.frame_of(key, offset)) {
+        match shard.find(self.medium(), key.hash, |offset| self.frame_of(key, offset)) {
             Ok(found) => Ok(found.map_or(Known::Nothing, |frame| self.known(&frame))),
             Err(error) if error.may_be_reuse() => match self.log.or_fenced(error) {
                 Error::Overtaken => self.known_among(shard, key),
@@ -121,7 +125,7 @@ impl Engine {
     #[cold]
     fn known_among(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Known> {
         let (mut offsets, mut vanished) = (Vec::new(), Vec::new());
-        shard.find(key.hash, |offset| {
+        shard.find(self.medium(), key.hash, |offset| {
             offsets.push(offset);
             Ok(None::<()>)
         })?;
@@ -218,7 +222,7 @@ impl Engine {
             let kept = self.moments.of_shard(number)?;
             kept.lock().with_tag(slot.tag()).find(|note| note.slot == slot)
         };
-        let is_there = self.index.lock_shard(number).has(slot) || is_noted().is_some();
+        let is_there = self.index.lock_shard(number).has(self.medium(), slot)? || is_noted().is_some();
         moment.still_lives()?;
         if is_there { found.map_err(too_old) } else { Err(Error::SnapshotTooOld) }
     }
@@ -244,7 +248,7 @@ impl Engine {
         }
         for unread in vanished.take_between(geometry.start(segment.extent), segment.behind(geometry)) {
             let Some(shard) = shards.get_mut(unread.shard) else { continue };
-            if !is(Bug::VanishedKept) && !self.drop_unread(shard, &unread) {
+            if !is(Bug::VanishedKept) && !self.drop_unread(shard, &unread)? {
                 return Ok(false);
             }
         }
@@ -261,14 +265,14 @@ impl Engine {
         let geometry = self.log.geometry;
         let lies_there = |offset: u64| offset >= geometry.start(segment.extent) && offset < segment.behind(geometry);
         for (number, shard) in (0..SHARDS).zip(shards) {
-            for slot in shard.slots().into_iter().filter(|slot| lies_there(slot.offset())) {
+            for slot in shard.slots(self.medium())?.into_iter().filter(|slot| lies_there(slot.offset())) {
                 self.end_moments();
                 match self.log.frame(slot.offset()).and_then(|frame| frame.check().map(|()| frame)) {
                     Ok(frame) if self.hash_of(&frame).fits(number, slot) => self.forget(shard, slot, &frame),
                     Ok(_) => return Ok(false),
                     Err(error) if error.may_be_reuse() => {
                         let unread = Unread { slot, shard: number, namespaces: Namespaces::new() };
-                        if !self.drop_unread(shard, &unread) {
+                        if !self.drop_unread(shard, &unread)? {
                             return Ok(false);
                         }
                     }
@@ -281,19 +285,19 @@ impl Engine {
 
     /// Takes a slot of a retired segment out of the index whose record cannot be read. False if its namespace, whose count falls, or its key in the
     /// order, is unknown.
-    fn drop_unread(&self, shard: &mut ShardGuard<'_>, unread: &Unread) -> bool {
-        if !shard.has(unread.slot) {
+    fn drop_unread(&self, shard: &mut ShardGuard<'_>, unread: &Unread) -> Result<bool> {
+        if !shard.has(self.medium(), unread.slot)? {
             // The copy of its record has come since.
-            return true;
+            return Ok(true);
         }
-        let Some(namespace) = self.namespace_of(shard, unread) else { return false };
+        let Some(namespace) = self.namespace_of(shard, unread) else { return Ok(false) };
         self.end_moments_over_vanished();
         self.forgotten.fetch_add(1, Ordering::Relaxed);
         self.taken_out.fetch_add(1, Ordering::Relaxed);
-        if shard.remove_slot(unread.slot, namespace) {
+        if shard.remove_slot(&self.pins, unread.slot, namespace) {
             self.log.segment_stats.change_slots(self.log.geometry.extent_of(unread.slot.offset()), -1);
         }
-        true
+        Ok(true)
     }
 
     /// The namespace of a record that cannot be read and counts no more: that of a record that has replaced or removed it, or a dropped one, or any where

@@ -8,6 +8,7 @@ extern crate alloc;
 #[cfg(all(test, not(feature = "std")))]
 extern crate std;
 
+mod bases;
 mod changes;
 mod clock;
 #[cfg(feature = "compress")]
@@ -134,6 +135,8 @@ pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
 #[cfg(feature = "io-uring")]
 pub use storage::{IoUring, IoUringState};
 pub use store::FlushPolicy;
+#[cfg(feature = "std")]
+pub use store::IndexMemory;
 pub use ttl::Ttl;
 #[cfg(feature = "encrypt")]
 pub use unlock::{KeySlot, KeySlotKind};

@@ -46,7 +46,7 @@ impl Engine {
             None => return Ok(true),
             Some(choice) => choice,
         };
-        let AllKeys { keys, nameless } = self.all_keys(&choice, &|shard| Ok(self.lock_shard(shard)?.slots()))?;
+        let AllKeys { keys, nameless } = self.all_keys(&choice, &|shard| self.lock_shard(shard)?.slots(self.medium()))?;
         // Only opening sets it, once, so `set` cannot fail.
         let _ = self.ordered.set(Box::new(Ordered::of(keys, choice)));
         *self.nameless.write() = nameless;
@@ -120,7 +120,7 @@ impl Engine {
             // Another thread has done it meanwhile.
             return Ok(());
         }
-        let slots = |shard| Ok(held.get(shard).map_or_else(Vec::new, ShardGuard::slots));
+        let slots = |shard| held.get(shard).map_or_else(|| Ok(Vec::new()), |guard: &ShardGuard<'_>| guard.slots(self.medium()));
         let AllKeys { keys, nameless } = self.all_keys(&ordered.choice, &slots)?;
         ordered.adopt(&Ordered::of(keys, Choice::default()));
         *self.nameless.write() = nameless;

@@ -231,7 +231,7 @@ impl Engine {
     /// its bytes and has a valid checksum. `None` is no result; call [`Self::find_at_kept`] then. The caller keeps the pin for as long as the value.
     pub(crate) fn value_at<'a>(&'a self, pin: &Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Option<&'a [u8]> {
         // Without a map, the full look-up is needed, as for a follower, whose writer may use space again.
-        if !MAY_BE_MAPPED || self.index.is_parked(key.hash) || self.log.follows() {
+        if !MAY_BE_MAPPED || self.index.is_unclear(key.hash) || self.log.follows() {
             return None;
         }
         self.settle(moment, key.hash.shard()).ok()?;
@@ -362,7 +362,11 @@ impl Engine {
         let mut slots = Vec::new();
         // Skip a shard without records of the namespace, without reading the log.
         if self.count_in(moment, &shard, number, namespace) > 0 {
-            slots = if tags == (0..Slot::TAGS) { shard.slots() } else { shard.slots_between(tags.clone()) };
+            slots = if tags == (0..Slot::TAGS) {
+                shard.slots(self.medium())?
+            } else {
+                shard.slots_between(self.medium(), tags.clone())?
+            };
             if let Some(kept) = self.moments.of_shard(number) {
                 let notes = kept.lock();
                 let is_it = |note: &crate::moments::Note| note.end() >= moment.position && tags.contains(&note.slot.tag());

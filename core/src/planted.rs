@@ -3,7 +3,10 @@
 //! Without the feature `planted-bugs` every check is `false` at compile time.
 
 /// A planted bug. Each is checked where the right code would otherwise run.
-#[cfg_attr(not(all(feature = "events", feature = "compress")), allow(dead_code, reason = "some are bugs of one capability only"))]
+#[cfg_attr(
+    not(all(feature = "std", feature = "events", feature = "compress")),
+    allow(dead_code, reason = "some are bugs of one capability only")
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[non_exhaustive]
@@ -56,6 +59,14 @@ pub enum Bug {
     AnchorUnchecked,
     /// `flush` reports what the last sync achieved without running another.
     FlushSkipsSync,
+    /// The checksum of a group of slots in the file is not compared.
+    IndexGroupUnchecked,
+    /// A slot in the file counts, though its record was replaced or removed.
+    IndexMaskIgnored,
+    /// A slot in the file is masked before the one that replaces it is in the index.
+    IndexMaskedBeforePut,
+    /// The space of an index snapshot is used again while slots in it are read.
+    IndexExtentsFreedEarly,
     /// A flush counts as done before its sync has returned.
     AckBeforeSync,
     /// A failed sync does not close the store to later writes.
@@ -452,6 +463,10 @@ mod imp {
             Self::HeadersInValuesCount,
             Self::VerifyTrustsSnapshot,
             Self::VerifyTrustsHeaders,
+            Self::IndexGroupUnchecked,
+            Self::IndexMaskIgnored,
+            Self::IndexMaskedBeforePut,
+            Self::IndexExtentsFreedEarly,
             Self::NoteAfterSlot,
             Self::SnapshotUnsettled,
             Self::ManyReadApart,

@@ -75,14 +75,15 @@ impl Engine {
                 stale.extend(image.slots.iter().copied().filter(is_stale));
                 image.slots.retain(|slot| !is_stale(slot));
             }
-            let expiring = core::mem::take(&mut image.expiring);
-            shard.load(&self.pins, image);
+            let mut expiring = core::mem::take(&mut image.expiring);
+            // The slots of an image that was read are in order.
+            let is_there = |slot: &Slot| image.slots.binary_search(slot).is_ok();
+            expiring.iter_mut().for_each(|one| one.slots.retain(is_there));
+            self.load_image(index, shard, image, parts)?;
             for (from, slot) in expiring.iter().flat_map(|one| one.slots.iter().map(|slot| (one.from, *slot))) {
-                if shard.has(slot) {
-                    self.expires(shard, slot, from);
-                }
+                self.expires(shard, slot, from);
             }
-            stale.iter().for_each(|&slot| shard.note_removed(slot));
+            stale.iter().for_each(|&slot| shard.note_removed(&self.pins, slot));
             if !stale.is_empty() {
                 self.recount(index, shard)?;
             }
@@ -149,12 +150,12 @@ impl Engine {
         let known: Vec<u32> = shard.namespaces().collect();
         if let [only] = known[..] {
             // All are of this one. Reading them would take a follower longer than the writer beside it takes to free the next segment.
-            shard.set_counts(alloc::vec![(only, shard.slots().len() as u64)]);
+            shard.set_counts(alloc::vec![(only, shard.len() as u64)]);
             return Ok(());
         }
         let mut counts: Vec<(u32, u64)> = Vec::new();
         let mut damaged = 0;
-        for slot in shard.slots() {
+        for slot in shard.slots(self.medium())? {
             match self.owned(index, slot)? {
                 Some(frame) => count_up(&mut counts, frame.header.namespace, 1),
                 None => damaged += 1,

@@ -9,7 +9,7 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    behind_compaction, cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups,
+    behind_compaction, cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups, in_file,
     left_space, lies, lives, lost_headers, many, mixed, moments, order, projections, salvage, sealed, serializable, shared_sync,
     sleepers, threads, two_writers, verbs, writers,
 };
@@ -97,6 +97,11 @@ const BEHIND_COMPACTION: Suite =
 const SERIALIZABLE: Suite = ("serializable", || {
     let budget = serializable::Budget { histories: 12, tries: 150, seed: 1 };
     serializable::run(&budget, &serializable::Counts::new(0, 0))
+});
+
+const IN_FILE: Suite = ("index in the file", || {
+    let budget = in_file::Budget { histories: 12, steps: 2500, races: 6, seed: 1 };
+    in_file::run(&budget, &in_file::Counts::new(0))
 });
 
 const MANY: Suite = ("many", || {
@@ -208,6 +213,7 @@ fn suite_of(bug: Bug) -> Suite {
         Bug::SleepersForgotten | Bug::AppendNotLookedFor | Bug::WrittenAgainLate => SLEEPERS,
         Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::RemovalsMakeNoRoom | Bug::ReserveGivenBack => LIVES,
+        Bug::IndexGroupUnchecked | Bug::IndexMaskIgnored | Bug::IndexMaskedBeforePut | Bug::IndexExtentsFreedEarly => IN_FILE,
         Bug::NoteAfterSlot
         | Bug::SnapshotUnsettled
         | Bug::CopyWithoutOrigin

@@ -88,7 +88,8 @@ fn component(criterion: &mut Criterion) {
 /// Sealed, beside the same component without a key.
 fn sealed(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
-    let host = Host::builder().component(build::sealed()).directory(folder.path()).encryption_key("sealed", [7; 32]).build().unwrap();
+    let host =
+        Host::builder().component(build::sealed()).directory(folder.path()).encryption_key("sealed", [7; 32]).build().unwrap();
     let mut keys = Keys::new();
     let mut group = criterion.benchmark_group("component with sealed stores");
     for name in ["plain", "sealed"] {

@@ -32,7 +32,9 @@ fn native(folder: &Path, key: Option<[u8; 32]>) -> u64 {
     let db = db.open().unwrap();
     let visits = db.len().unwrap();
     let said = |number: u64| format!("the secret of visit {number}");
-    assert!((0..visits).all(|number| db.get(number.to_be_bytes()).unwrap().is_some_and(|value| value == said(number).as_bytes())));
+    assert!(
+        (0..visits).all(|number| db.get(number.to_be_bytes()).unwrap().is_some_and(|value| value == said(number).as_bytes()))
+    );
     db.insert(visits.to_be_bytes(), said(visits)).unwrap();
     assert!(db.verify().unwrap().is_ok());
     db.close().unwrap();

@@ -200,8 +200,8 @@ impl Store {
                 // The shards are locked, so a key that has no slot now gets none before the commit.
                 let shard = shards.place(target.key.hash)?;
                 let found = match shards.at(shard) {
-                    // With the index in doubt, readers are kept off every shard, and no key has a place.
-                    Some(guard) if place.is_some() || self.engine.doubt.get().is_some() => {
+                    // Where the table alone does not answer, no key has a place.
+                    Some(guard) if place.is_some() || self.engine.index.is_unclear(target.key.hash) => {
                         self.engine.find_locked(guard, target.key)?
                     }
                     _ => None,

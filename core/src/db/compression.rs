@@ -121,7 +121,7 @@ impl Store {
         let mut stats = CompressionStats::default();
         for shard in (0..SHARDS).filter(|&shard| !engine.index.is_empty_at(shard)) {
             let _pin = engine.pin();
-            let slots = engine.lock_shard(shard)?.slots();
+            let slots = engine.lock_shard(shard)?.slots(engine.medium())?;
             for slot in slots {
                 let frame = match engine.log.frame(slot.offset()) {
                     Ok(frame) => frame,

@@ -130,9 +130,13 @@ impl Store {
             if name.number() != Some(number) {
                 continue;
             }
-            let has =
-                |member: &Member| shards.get(member.hash.shard()).is_some_and(|shard| shard.has(member.hash.slot(member.offset)));
-            members.retain(has);
+            let has = |member: &Member| match shards.get(member.hash.shard()) {
+                Some(shard) => shard.has(engine.medium(), member.hash.slot(member.offset)),
+                None => Ok(false),
+            };
+            let live = members.iter().map(has).collect::<Result<Vec<bool>>>()?;
+            let mut live = live.into_iter();
+            members.retain(|_| live.next() == Some(true));
             group.add_newer(&shards, since, &mut members)?;
             return group.remove(&mut shards, &members);
         }
@@ -158,7 +162,7 @@ impl Group<'_> {
         for number in 0..SHARDS {
             // A commit holds its shards until it is published: what was appended before `since` is in them.
             let shard = engine.lock_shard(number)?;
-            let mut slots = if shard.count(self.number) > 0 { shard.slots() } else { Vec::new() };
+            let mut slots = if shard.count(self.number) > 0 { shard.slots(engine.medium())? } else { Vec::new() };
             drop(shard);
             slots.retain(|slot| engine.log.lsn(slot.offset()) < since);
             sort_by_key(&mut slots, |slot| slot.offset());
@@ -228,7 +232,7 @@ impl Group<'_> {
     /// Adds the records that were appended from the log position `since` on. All shards are locked.
     fn add_newer(&self, shards: &[ShardGuard<'_>], since: u64, members: &mut Vec<Member>) -> Result<()> {
         for (number, shard) in shards.iter().enumerate() {
-            let mut newer = shard.slots();
+            let mut newer = shard.slots(self.store.engine.medium())?;
             newer.retain(|slot| self.store.engine.log.lsn(slot.offset()) >= since);
             self.judge(number, &newer, members)?;
         }

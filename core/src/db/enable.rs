@@ -40,7 +40,8 @@ impl Db {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a store that is sealed already, that compresses without
-    /// `Builder::compress_sealed`, that has stranded records, or whose file the host cannot lock;
+    /// `Builder::compress_sealed`, that has stranded records, that is open with its index [in the file](crate::Builder::index_memory), or whose file
+    /// the host cannot lock;
     /// [`Error::Unsupported`](crate::Error::Unsupported) for a storage without a place for keys; [`Error::Corrupt`](crate::Error::Corrupt) where damage leaves doubt about records:
     /// [`salvage`](crate::salvage) them first; else as for [`Db::compact`]. After an error the store may have begun to be sealed:
     /// [`Db::key_rotation_pending`] says so.

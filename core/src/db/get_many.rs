@@ -294,7 +294,7 @@ impl Store {
         let Engine { index, log, .. } = &self.engine;
         let key = FullKey { namespace: number, key: asked.key.as_ref(), hash: asked.hash };
         // Without a slot, one more look tells that there is none, and that its shard was not merely parked.
-        if asked.place == 0 && !index.is_parked(key.hash) {
+        if asked.place == 0 && !index.is_unclear(key.hash) {
             match index.first_slot(pin, key.hash) {
                 None => return Ok(()),
                 Some(offset) => (asked.place, asked.value) = (offset, log.lookup(offset, number, key.key, self.verifies())),
@@ -337,7 +337,7 @@ impl Store {
                 && match asked.place {
                     0 => matches!(self.find_checked(pin, key), Ok(None)),
                     // No offset is used again under the pin, so it was there all the time.
-                    offset => index.points_at(pin, key.hash, offset),
+                    offset => matches!(index.points_at(&*log.storage, pin, key.hash, offset), Ok(true)),
                 }
         };
         let is_so = group.iter().all(is_so);

@@ -192,7 +192,9 @@ impl Store {
         // Copied, most often nothing: whoever fills it holds the shards.
         let nameless = self.engine.nameless.read().clone();
         for (shard, slot) in nameless {
-            if self.engine.index.lock_shard(shard).has(slot) && !self.engine.is_of_another(pin, slot.offset(), number)? {
+            if self.engine.index.lock_shard(shard).has(self.engine.medium(), slot)?
+                && !self.engine.is_of_another(pin, slot.offset(), number)?
+            {
                 self.engine.log.frame(slot.offset()).and_then(|frame| frame.check())?;
             }
         }

@@ -3,7 +3,7 @@
 use super::handle::{Db, Namespace};
 use crate::engine::GROUP;
 use crate::error::{Error, Result};
-use crate::index::SHARDS;
+use crate::index::{SHARDS, ShardGuard};
 use crate::log::Frame;
 use crate::pins::Pin;
 use crate::sorted::sort;
@@ -178,17 +178,18 @@ impl<'a> Frames<'a> {
                 if self.store.engine.index.is_empty_at(shard) {
                     continue;
                 }
-                let guard = match self.store.engine.lock_shard(shard) {
-                    Ok(guard) => guard,
+                // Skip a shard without records of the namespace, without reading the log.
+                let engine = &self.store.engine;
+                let slots_of = |guard: ShardGuard<'_>| {
+                    if guard.count(number) > 0 { guard.slots(engine.medium()) } else { Ok(Vec::new()) }
+                };
+                let mut offsets: Vec<u64> = match engine.lock_shard(shard).and_then(slots_of) {
+                    Ok(slots) => slots.into_iter().map(|slot| slot.offset()).collect(),
                     Err(error) => return Some(Err(error)),
                 };
-                // Skip a shard without records of the namespace, without reading the log.
-                if guard.count(number) > 0 {
-                    let mut offsets: Vec<u64> = guard.slots().into_iter().map(|slot| slot.offset()).collect();
-                    // In file order, which suits caches better than hash order.
-                    sort(&mut offsets);
-                    self.offsets = offsets.into_iter();
-                }
+                // In file order, which suits caches better than hash order.
+                sort(&mut offsets);
+                self.offsets = offsets.into_iter();
                 continue;
             };
             if self.announced == 0 {

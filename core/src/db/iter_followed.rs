@@ -26,7 +26,7 @@ impl Store {
         let frame = engine.log.frame(offset).and_then(|frame| frame.check().map(|()| frame));
         let frame = frame.map_err(|error| engine.log.or_fenced(error))?;
         let hash = engine.hash_of(&frame);
-        if hash.shard() != shard || !engine.index.lock_shard(shard).has(hash.slot(offset)) {
+        if hash.shard() != shard || !engine.index.lock_shard(shard).has(engine.medium(), hash.slot(offset))? {
             return Err(Error::Overtaken);
         }
         if frame.header.namespace != number || !engine.is_certain(offset) { Ok(None) } else { engine.readable(frame) }
@@ -88,8 +88,9 @@ impl<'a> Frames<'a> {
                 if let Err(error) = self.store.refresh() {
                     return Some(Err(error));
                 }
-                let mut offsets: Vec<u64> = match self.store.engine.lock_shard(shard) {
-                    Ok(guard) => guard.slots().into_iter().map(|slot| slot.offset()).collect(),
+                let engine = &self.store.engine;
+                let mut offsets: Vec<u64> = match engine.lock_shard(shard).and_then(|guard| guard.slots(engine.medium())) {
+                    Ok(slots) => slots.into_iter().map(|slot| slot.offset()).collect(),
                     Err(error) => return Some(Err(error)),
                 };
                 sort(&mut offsets);

@@ -27,13 +27,35 @@ const LOST_PARTS: u64 = 4;
 const LOST_LEAST: u64 = 128 * 1024;
 const LOST_SEGMENTS_MAX: u64 = 8;
 
+/// Most bytes of memory for what is newer than the slots that stay in the file; `None` where all are in memory: as the options say, for a
+/// follower, whose writer may use the space again, and where parts of the snapshot are sealed, or another session may write.
+#[cfg(feature = "std")]
+fn newer_max(log: &Log, options: &Options) -> Option<u64> {
+    #[cfg(feature = "encrypt")]
+    let is_sealed = crate::log::is_sealed(&*log.storage);
+    #[cfg(not(feature = "encrypt"))]
+    let is_sealed = false;
+    options.index_memory.newer_max().filter(|_| !options.follows() && !is_sealed && log.storage.is_exclusive())
+}
+
 /// The engine on a log, as it is before anything has been read.
-fn engine_on(log: Log, snapshot: Directory, seed: u64) -> Engine {
+fn engine_on(log: Log, snapshot: Directory, seed: u64, options: &Options) -> Engine {
+    let index = Index::default();
+    #[cfg(feature = "std")]
+    let newer_max = newer_max(&log, options);
+    #[cfg(feature = "std")]
+    if newer_max.is_some() {
+        index.keep_in_file();
+    }
+    #[cfg(not(feature = "std"))]
+    let _ = options;
     Engine {
-        index: Index::default(),
+        index,
         pins: Pins::default(),
         log,
         checkpoints: Mutex::new(snapshot),
+        #[cfg(feature = "std")]
+        bases: crate::bases::Bases::new(newer_max),
         origin: OnceBox::new(),
         #[cfg(feature = "ordered")]
         ordered: OnceBox::new(),
@@ -85,7 +107,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy.unwrap_or_default(), 0),
     };
     let log = Log::new(storage, pair, log_options);
-    let engine = engine_on(log, snapshot, seed_of(&pair.current.seed));
+    let engine = engine_on(log, snapshot, seed_of(&pair.current.seed), &options);
     let names = rebuild(&engine, &chain, &mut report).map_err(|error| engine.log.or_fenced(error))?;
     if lost_snapshot {
         report.snapshot = SnapshotState::Damaged;

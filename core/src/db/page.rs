@@ -127,7 +127,7 @@ impl Store {
             return Ok((Vec::new(), None));
         }
         let behind = batch_end(tag, guard.len());
-        let slots = guard.slots_between(tag..behind.min(Slot::TAGS));
+        let slots = guard.slots_between(self.engine.medium(), tag..behind.min(Slot::TAGS))?;
         drop(guard);
         Ok((Slot::sort(slots), (behind < Slot::TAGS).then_some(behind)))
     }

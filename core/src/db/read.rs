@@ -161,7 +161,7 @@ impl Store {
     fn lookup<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Lookup<'a> {
         let Engine { index, log, .. } = &self.engine;
         // Without a map, the full look-up is needed: it uses what the storage remembers of earlier checks.
-        if cfg!(not(feature = "std")) || index.is_parked(key.hash) {
+        if cfg!(not(feature = "std")) || index.is_unclear(key.hash) {
             return Lookup::Unclear;
         }
         match index.first_slot(pin, key.hash) {

@@ -144,8 +144,12 @@ fn explained(storage: &ByCopy, error: Error) -> Result<Error> {
 fn follow_on(storage: &ByCopy, store: Arc<Store>) -> Result<Arc<Store>> {
     let Engine { index, log, .. } = &store.engine;
     index.doubt_all();
-    let slots = (0..SHARDS).flat_map(|number| index.lock_shard(number).slots());
-    log.segment_stats.count_slots(slots.map(|slot| log.geometry.extent_of(slot.offset())));
+    log.segment_stats.forget_slots();
+    for number in 0..SHARDS {
+        for slot in index.lock_shard(number).slots(store.engine.medium())? {
+            log.segment_stats.change_slots(log.geometry.extent_of(slot.offset()), 1);
+        }
+    }
     let place = store.engine.log.segments().last().map(|&segment| Place { segment, offset: segment.end });
     let following = Following::new(storage.clone(), place);
     store.following.set(Box::new(following)).map_err(|_| Error::Bug("a store begins to follow twice"))?;
@@ -333,7 +337,7 @@ impl Store {
         engine.log.adopt(&newer.engine.log);
         for (number, shard) in (0..SHARDS).zip(&mut shards) {
             shard.forget_expiring();
-            shard.load(&engine.pins, newer.engine.index.lock_shard(number).image());
+            shard.load(&engine.pins, newer.engine.index.lock_shard(number).image(newer.engine.medium())?);
         }
         // After the slots: a new salt counts only once no old slot points there.
         engine.log.segment_stats.adopt(&newer.engine.log.segment_stats);

@@ -53,6 +53,8 @@ pub struct Stats {
     pub orders_rebuilt: u64,
     /// Bytes of memory that the index takes.
     pub index_bytes: u64,
+    /// Bytes of the file that are read as a part of the index, see [`Builder::index_memory`](crate::Builder::index_memory).
+    pub index_file_bytes: u64,
     /// Bytes of log that opening after a crash would replay.
     pub replay_debt: u64,
     /// Number of named namespaces.
@@ -238,6 +240,10 @@ impl Store {
         let index_bytes = engine.index.bytes() + engine.events.bytes();
         #[cfg(not(feature = "events"))]
         let index_bytes = engine.index.bytes();
+        #[cfg(feature = "std")]
+        let index_file_bytes = engine.index.file_bytes();
+        #[cfg(not(feature = "std"))]
+        let index_file_bytes = 0;
         let damaged_segments = engine.count_set_aside();
         let log = &engine.log;
         let usage = log.usage();
@@ -259,6 +265,7 @@ impl Store {
             free_bytes: usage.free_bytes,
             segment_size: log.geometry.segment_size(),
             index_bytes,
+            index_file_bytes,
             #[cfg(feature = "ordered")]
             orders_rebuilt: engine.orders_lost.load(Ordering::Relaxed),
             #[cfg(not(feature = "ordered"))]

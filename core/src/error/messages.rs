@@ -195,6 +195,11 @@ impl fmt::Display for Error {
                 fmt_limit(f, self)
             }
             Self::Corrupt { offset, what, .. } => fmt_corrupt(f, *offset, what, self.damaged_key()),
+            Self::IndexDamaged { offset } => write!(
+                f,
+                "at byte {offset} of the file the index that is kept there is damaged; no record is lost: open the store again, which builds the \
+                 index from the log, and check the medium"
+            ),
             Self::Unsupported { offset, what } => {
                 write!(
                     f,

@@ -118,6 +118,12 @@ pub enum Error {
         #[doc(hidden)]
         found: Option<Box<Found>>,
     },
+    /// A part of the index that the store [reads in the file](crate::Builder::index_memory) is damaged. No record is lost: open the store again,
+    /// which builds the index from the log. Until then calls that need this part fail, and the others answer.
+    IndexDamaged {
+        /// Where in the file, in bytes.
+        offset: u64,
+    },
     /// Valid data that this version of pipkin preserves but cannot interpret, most often a property of a record. It is kept as it is.
     Unsupported {
         /// Where in the file, in bytes.

@@ -4,14 +4,21 @@
 //! shard exclude each other, and append to the log while they hold the shard, so that per key the order of the log is the order of the
 //! index.
 
+#[cfg(feature = "std")]
+mod base;
 mod calendar;
+mod copies;
 mod dump;
+mod expiring;
+mod over;
 mod parked;
 mod shard;
 mod slot;
 mod state;
 mod table;
 
+#[cfg(feature = "std")]
+pub(crate) use base::{Base, BasePlace};
 pub(crate) use dump::{Dump, Expiring, ShardChanges, ShardImage};
 pub(crate) use parked::Parked;
 pub(crate) use shard::ShardGuard;
@@ -19,6 +26,7 @@ pub(crate) use slot::Slot;
 
 use crate::error::Result;
 use crate::pins::{Pin, Pins};
+use crate::storage::Storage;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use shard::Shard;
@@ -98,8 +106,14 @@ impl Index {
 
     /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result.
     #[inline]
-    pub(crate) fn find<T>(&self, pin: &Pin<'_>, hash: KeyHash, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
-        self.shard(hash.shard()).find(pin, hash.tag(), found)
+    pub(crate) fn find<T>(
+        &self,
+        storage: &dyn Storage,
+        pin: &Pin<'_>,
+        hash: KeyHash,
+        found: impl FnMut(u64) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        self.shard(hash.shard()).find(storage, pin, hash.tag(), found)
     }
 
     /// Prefetches the cache line where the search for `hash` begins.
@@ -117,16 +131,29 @@ impl Index {
     /// True when the index points at the record at `offset`, or may do so once its shard is built. Without a lock: a record that lives may
     /// die at any time, and one that is dead stays so.
     #[inline]
-    pub(crate) fn may_point_at(&self, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
+    pub(crate) fn may_point_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
         let shard = self.shard(hash.shard());
-        shard.is_parked() || shard.has(pin, hash.slot(offset))
+        // Where the slots in the file cannot be read, whoever asks under the lock gets the error.
+        shard.is_parked() || shard.has(storage, pin, hash.slot(offset)).unwrap_or(true)
     }
 
-    /// True when the shard of `hash` has not been needed since the store was opened, and must be built first. Also true when its results
-    /// need another check, see [`Self::doubt_all`].
+    /// True when the table of the shard of `hash` alone does not answer: the shard has not been needed since the store was opened, and must
+    /// be built first; or it may have slots in the file, see [`Self::keep_in_file`]; or its results need another check, see
+    /// [`Self::doubt_all`].
     #[inline]
+    pub(crate) fn is_unclear(&self, hash: KeyHash) -> bool {
+        self.shard(hash.shard()).is_unclear()
+    }
+
+    /// True when the shard of `hash` must be built first, or is in doubt.
     pub(crate) fn is_parked(&self, hash: KeyHash) -> bool {
         self.shard(hash.shard()).is_parked()
+    }
+
+    /// From now on shards may have slots in the file. Called before the store is in use.
+    #[cfg(feature = "std")]
+    pub(crate) fn keep_in_file(&self) {
+        self.shards.iter().for_each(Shard::keep_in_file);
     }
 
     /// True while a writer that holds the shard of `hash` has appended a commit of which a part may not be in the index yet. If not, the
@@ -137,8 +164,8 @@ impl Index {
     }
 
     /// True when the index points at the record at `offset`. Without a lock.
-    pub(crate) fn points_at(&self, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
-        self.shard(hash.shard()).has(pin, hash.slot(offset))
+    pub(crate) fn points_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> Result<bool> {
+        self.shard(hash.shard()).has(storage, pin, hash.slot(offset))
     }
 
     /// True when nobody holds the shard of `hash`.
@@ -197,6 +224,18 @@ impl Index {
         self.shards.iter().map(|shard| shard.lock().bytes()).sum::<u64>() + (SHARDS * size_of::<Shard>()) as u64
     }
 
+    /// Bytes in the file of the slots that are not in memory.
+    #[cfg(feature = "std")]
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().base_bytes()).sum()
+    }
+
+    /// Bytes of memory of what is newer than what is in the file.
+    #[cfg(feature = "std")]
+    pub(crate) fn newer_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().newer_bytes()).sum()
+    }
+
     /// Entries of all calendars: records that expire, and some that were replaced since.
     pub(crate) fn count_expiring(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().count_expiring()).sum()
@@ -215,6 +254,8 @@ impl Index {
 
 #[cfg(all(test, feature = "std", not(shuttle)))]
 mod figures;
+#[cfg(all(test, feature = "std"))]
+mod over_tests;
 #[cfg(all(test, shuttle))]
 mod schedules;
 #[cfg(test)]

@@ -1,31 +1,31 @@
 //! One shard: a table for readers, and the state of its writers under a lock.
 
 use super::KeyHash;
-use super::calendar::Calendar;
-use super::dump::{Dump, Expiring, ShardChanges, ShardImage};
+use super::dump::ShardImage;
 use super::parked::Parked;
 use super::slot::Slot;
 use super::state::{Changes, LazyState};
-use super::table::{LINE_SLOTS, Table, TableCell};
+use super::table::{Below, LINE_SLOTS, OldTable, Table, TableCell};
 use crate::error::Result;
 use crate::pins::{Pin, Pins};
+use crate::storage::Storage;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// A table grows when more than 7 of 8 slots are used ...
-const fn is_full(used: usize, slots: usize) -> bool {
+pub(super) const fn is_full(used: usize, slots: usize) -> bool {
     used * 8 >= slots * 7
 }
 
 /// ... to one and a half times what its records need at that load: a key takes 9.2 to 13.8 bytes.
-const fn lines_after_growth(records: usize) -> usize {
+pub(super) const fn lines_after_growth(records: usize) -> usize {
     (records * 12).div_ceil(7 * LINE_SLOTS) + 1
 }
 
 /// A table that is built from a complete list of slots takes 10.7 bytes a key.
-const fn lines_for(records: usize) -> usize {
+pub(super) const fn lines_for(records: usize) -> usize {
     (records * 4).div_ceil(3 * LINE_SLOTS) + 1
 }
 
@@ -34,16 +34,24 @@ const fn lines_for(records: usize) -> usize {
 const OLD_BYTES_KEPT: u64 = 2048;
 
 /// A mark: the running dump of the index has copied this shard already.
-const DUMPED: u8 = 1;
+pub(super) const DUMPED: u8 = 1;
 /// A mark: the calendar has all records that expire, those from before the store was opened included.
-const KNOWS_EXPIRING: u8 = 2;
+pub(super) const KNOWS_EXPIRING: u8 = 2;
+
+/// A flag: the same as `state.parked.is_some()`.
+const PARKED: u8 = 1;
+/// A flag: what is found must be checked for doubt.
+const DOUBTED: u8 = 2;
+/// A flag: the table may have slots below it, in the file.
+#[cfg(feature = "std")]
+const IN_FILE: u8 = 4;
 
 /// One shard of the index.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     table: TableCell,
-    /// The same as `state.parked.is_some()`, for readers.
-    is_parked: AtomicBool,
+    /// Why readers may not take what the table says for all there is.
+    flags: AtomicU8,
     /// The same as `!state.old.is_empty()`, so that freeing them need not wait for the writers of shards that have none.
     has_old: AtomicBool,
     /// Its writer has appended a commit, or is about to, and has not published all of it.
@@ -61,11 +69,45 @@ const _: () = assert!(size_of::<Shard>() <= 32);
 
 impl Shard {
     #[inline]
-    pub(super) fn find<T>(&self, pin: &Pin<'_>, tag: u64, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+    pub(super) fn find<T>(
+        &self,
+        storage: &dyn Storage,
+        pin: &Pin<'_>,
+        tag: u64,
+        mut found: impl FnMut(u64) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let Some(table) = self.table.get(pin) else {
             return Ok(None);
         };
-        table.search(tag, |slot| found(slot.offset()).transpose()).transpose()
+        match table.search(tag, |slot| found(slot.offset()).transpose()) {
+            None if table.below.is_some() => self.find_below(storage, pin, tag, found),
+            answer => answer.transpose(),
+        }
+    }
+
+    /// [`Self::find`] where the table has slots below it: see `table/below.rs`.
+    #[cold]
+    fn find_below<T>(
+        &self,
+        storage: &dyn Storage,
+        pin: &Pin<'_>,
+        tag: u64,
+        mut found: impl FnMut(u64) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut before = None;
+        while let Some(table) = self.table.get(pin) {
+            if let Some(answer) = table.search(tag, |slot| found(slot.offset()).transpose()) {
+                return answer.map(Some);
+            }
+            let Some(below) = &table.below else { break };
+            let (answer, masked) = below.find(storage, below.masked().get(pin), tag, &mut found)?;
+            let seen = (core::ptr::from_ref(table), masked);
+            if answer.is_some() || masked == 0 || before == Some(seen) {
+                return Ok(answer);
+            }
+            before = Some(seen);
+        }
+        Ok(None)
     }
 
     #[inline]
@@ -83,13 +125,29 @@ impl Shard {
 
     /// True when it holds this slot.
     #[inline]
-    pub(super) fn has(&self, pin: &Pin<'_>, slot: Slot) -> bool {
-        self.table.get(pin).is_some_and(|table| table.has(slot))
+    pub(super) fn has(&self, storage: &dyn Storage, pin: &Pin<'_>, slot: Slot) -> Result<bool> {
+        match self.table.get(pin) {
+            Some(table) if table.has(slot) => Ok(true),
+            Some(Table { below: Some(below), .. }) => below.has(storage, below.masked().get(pin), slot),
+            _ => Ok(false),
+        }
     }
 
+    /// True when the table alone does not answer: the shard is not built, in doubt, or has slots in the file.
     #[inline]
+    pub(super) fn is_unclear(&self) -> bool {
+        self.flags.load(Ordering::Acquire) != 0
+    }
+
+    /// True when it must be built, or is in doubt.
     pub(super) fn is_parked(&self) -> bool {
-        self.is_parked.load(Ordering::Acquire)
+        self.flags.load(Ordering::Acquire) & (PARKED | DOUBTED) != 0
+    }
+
+    /// See [`Index::keep_in_file`](super::Index::keep_in_file).
+    #[cfg(feature = "std")]
+    pub(super) fn keep_in_file(&self) {
+        self.flags.fetch_or(IN_FILE, Ordering::Release);
     }
 
     /// See [`Index::is_publishing`](super::Index::is_publishing).
@@ -100,12 +158,12 @@ impl Shard {
 
     /// See [`Index::doubt_all`](super::Index::doubt_all).
     pub(super) fn doubt(&self) {
-        self.is_parked.store(true, Ordering::Release);
+        self.flags.fetch_or(DOUBTED, Ordering::Release);
     }
 
     /// True when it has no record. Read without the lock, so possibly out of date.
     pub(super) fn is_empty(&self) -> bool {
-        // In this order: building a shard sets its length first, and then `is_parked`.
+        // In this order: building a shard sets its length first, and then the flag.
         !self.is_parked() && self.len() == 0
     }
 
@@ -130,16 +188,27 @@ impl Shard {
 }
 
 /// A table that no reader sees yet, and its number of used slots.
-struct Filled {
-    table: Table,
+pub(super) struct Filled {
+    pub(super) table: Table,
     used: usize,
 }
 
 impl Filled {
-    fn new(lines: usize, slots: impl Iterator<Item = Slot>) -> Self {
+    pub(super) fn new(lines: usize, slots: impl Iterator<Item = Slot>) -> Self {
         let table = Table::new(lines);
         let mut filler = table.filler();
         let used = slots.filter(|&slot| filler.put(slot).is_some()).count();
+        Self { table, used }
+    }
+
+    /// With the slots of another table that point at records.
+    pub(super) fn grown(lines: usize, from: Option<&Table>) -> Self {
+        let table = Table::new(lines);
+        let (mut filler, mut used) = (table.filler(), 0);
+        if let Some(from) = from {
+            from.live().for_each(|slot| used += usize::from(filler.put(slot).is_some()));
+        }
+        drop(filler);
         Self { table, used }
     }
 }
@@ -147,7 +216,7 @@ impl Filled {
 /// A locked shard: other writers wait.
 pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
-    state: MutexGuard<'a, LazyState>,
+    pub(super) state: MutexGuard<'a, LazyState>,
 }
 
 impl Drop for ShardGuard<'_> {
@@ -170,50 +239,60 @@ impl ShardGuard<'_> {
         self.shard.is_publishing()
     }
 
-    fn marks(&self, mark: u8) -> bool {
+    pub(super) fn marks(&self, mark: u8) -> bool {
         self.shard.marks.load(Ordering::Relaxed) & mark != 0
     }
 
-    fn set_mark(&self, mark: u8, is_set: bool) {
+    pub(super) fn set_mark(&self, mark: u8, is_set: bool) {
         let others = self.shard.marks.load(Ordering::Relaxed) & !mark;
         self.shard.marks.store(if is_set { others | mark } else { others }, Ordering::Relaxed);
     }
 
-    fn table(&self) -> Option<&Table> {
+    pub(super) fn table(&self) -> Option<&Table> {
         // SAFETY: this guard holds the shard's lock, and the result borrows the guard.
         unsafe { self.shard.table.get_locked() }
     }
 
     /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result. For a key that is being
     /// written there is usually no such record, or the first one is right: a simple loop without a result looks for that one.
-    pub(crate) fn find<T>(&self, hash: KeyHash, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+    pub(crate) fn find<T>(
+        &self,
+        storage: &dyn Storage,
+        hash: KeyHash,
+        mut found: impl FnMut(u64) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let Some(table) = self.table() else {
             return Ok(None);
         };
-        let Some(first) = table.first(hash.tag()).map(Slot::offset) else {
-            return Ok(None);
-        };
-        if let Some(answer) = found(first)? {
-            return Ok(Some(answer));
+        if let Some(first) = table.first(hash.tag()).map(Slot::offset) {
+            if let Some(answer) = found(first)? {
+                return Ok(Some(answer));
+            }
+            let others = |slot: Slot| if slot.offset() == first { None } else { found(slot.offset()).transpose() };
+            if let Some(answer) = table.search(hash.tag(), others) {
+                return answer.map(Some);
+            }
         }
-        let others = |slot: Slot| if slot.offset() == first { None } else { found(slot.offset()).transpose() };
-        table.search(hash.tag(), others).transpose()
+        match &table.below {
+            None => Ok(None),
+            Some(below) => below.find(storage, self.masked(below), hash.tag(), found).map(|(answer, _)| answer),
+        }
     }
 
-    /// True when the shard must be built before it is used.
     /// Offsets of the records behind the snapshot that a parked shard will be built from, in log order.
     #[cfg(feature = "ordered")]
     pub(crate) fn later(&self) -> Vec<u64> {
         self.state.parked.as_ref().map_or_else(Vec::new, |parked| parked.later.clone())
     }
 
+    /// True when the shard must be built before it is used.
     pub(crate) fn is_parked(&self) -> bool {
         self.state.parked.is_some()
     }
 
     /// What the shard will be built from.
     pub(crate) fn park(&mut self) -> &mut Parked {
-        self.shard.is_parked.store(true, Ordering::Release);
+        self.shard.flags.fetch_or(PARKED, Ordering::Release);
         self.state.parked.get_or_insert_default()
     }
 
@@ -224,7 +303,7 @@ impl ShardGuard<'_> {
         };
         let result = build(self, &parked);
         if result.is_ok() {
-            self.shard.is_parked.store(false, Ordering::Release);
+            self.shard.flags.fetch_and(!PARKED, Ordering::Release);
         } else {
             self.clear(pins);
             self.state.parked = Some(parked);
@@ -239,7 +318,9 @@ impl ShardGuard<'_> {
         self.count_up(namespace);
     }
 
-    fn insert_slot(&mut self, pins: &Pins, slot: Slot) {
+    // With a second caller, an insertion would else be a call longer.
+    #[inline(always)]
+    pub(super) fn insert_slot(&mut self, pins: &Pins, slot: Slot) {
         if self.table().is_none_or(|table| is_full(self.state.used, table.slots())) {
             self.grow(pins);
         }
@@ -248,85 +329,27 @@ impl ShardGuard<'_> {
         self.set_len(self.len() + 1);
     }
 
-    /// Changes the offset of a record from `old` to `new`; false if there is no such slot.
-    pub(crate) fn replace(&mut self, hash: KeyHash, old: u64, new: u64) -> bool {
+    /// Changes the offset of a record from `old`, which the caller has found under this lock, to `new`; false if there is no such slot.
+    pub(crate) fn replace(&mut self, pins: &Pins, hash: KeyHash, old: u64, new: u64) -> bool {
         let (old, new) = (Slot::new(hash.tag(), old), Slot::new(hash.tag(), new));
-        let is_replaced = self.table().is_some_and(|table| table.replace(old, new));
+        let is_replaced = self.table().is_some_and(|table| table.replace(old, new)) || self.replace_below(pins, old, new);
         if is_replaced {
-            self.note_removed(old);
+            self.note_removed(pins, old);
         }
         is_replaced
     }
 
     /// Notes that a slot was removed that the newest snapshot may have.
-    pub(crate) fn note_removed(&mut self, slot: Slot) {
+    pub(crate) fn note_removed(&mut self, pins: &Pins, slot: Slot) {
         let len = self.len();
         self.state.changes.remove(slot, len);
-        if self.has_expiring() && self.state.calendar.as_mut().is_some_and(|calendar| calendar.lost_one()) {
+        if !self.has_expiring() {
+            return;
+        }
+        self.mask_gone(pins, slot);
+        if self.state.calendar.as_mut().is_some_and(|calendar| calendar.lost_one()) {
             self.drop_stale();
         }
-    }
-
-    #[cold]
-    fn drop_stale(&mut self) {
-        if let Some(mut calendar) = self.state.calendar.take() {
-            calendar.drop_stale(|slot| self.has(slot));
-            self.state.calendar = Some(calendar);
-        }
-    }
-
-    /// Begins a calendar, unless there is one. Without this, it would look at each entry once before its time.
-    pub(crate) fn begin_calendar(&mut self, now: u64) {
-        self.state.calendar.get_or_insert_with(|| Box::new(Calendar::begun_at(now)));
-    }
-
-    /// The record of a slot expires then.
-    pub(crate) fn expires(&mut self, slot: Slot, expiry: u64) {
-        self.state.calendar.get_or_insert_default().add(slot, expiry);
-    }
-
-    /// Slots of records that may have expired at `now`, in order. The caller forgets them, or calls [`Self::expires`] again.
-    pub(crate) fn take_due(&mut self, now: u64) -> Vec<Slot> {
-        if !self.state.calendar.as_ref().is_some_and(|calendar| calendar.may_be_due(now)) {
-            return Vec::new();
-        }
-        self.state.calendar.as_mut().map_or_else(Vec::new, |calendar| calendar.take_due(now))
-    }
-
-    /// True if the calendar has all records that expire.
-    pub(crate) fn knows_expiring(&self) -> bool {
-        self.marks(KNOWS_EXPIRING)
-    }
-
-    pub(crate) fn set_knows_expiring(&mut self) {
-        self.set_mark(KNOWS_EXPIRING, true);
-    }
-
-    /// Forgets which records expire: they are looked for again.
-    pub(crate) fn forget_expiring(&mut self) {
-        if self.has_expiring() {
-            self.state.calendar = None;
-        }
-        self.set_mark(KNOWS_EXPIRING, false);
-    }
-
-    /// True if the record of a slot may expire: the calendar has it, or does not have all that do.
-    pub(crate) fn may_expire(&self, slot: Slot) -> bool {
-        let calendar = || self.state.calendar.iter().flat_map(|calendar| calendar.entries());
-        !self.knows_expiring() || calendar().any(|(_, slots)| slots.contains(&slot))
-    }
-
-    /// True if it has, or has had, a record that expires, as far as it knows.
-    pub(crate) fn has_expiring(&self) -> bool {
-        self.state.calendar.is_some()
-    }
-
-    /// Number of records that expire; where there are many, of some that were replaced lately, too.
-    pub(crate) fn count_expiring(&mut self) -> u64 {
-        if self.state.calendar.as_ref().is_some_and(|calendar| calendar.may_be_tidied()) {
-            self.drop_stale();
-        }
-        self.state.calendar.as_ref().map_or(0, |calendar| calendar.len() as u64)
     }
 
     /// Starts to record changes: the shard is now as in the newest snapshot.
@@ -335,17 +358,21 @@ impl ShardGuard<'_> {
     }
 
     /// Removes the record at `offset`; false if there is no such slot.
-    pub(crate) fn remove(&mut self, hash: KeyHash, namespace: u32, offset: u64) -> bool {
-        self.remove_slot(Slot::new(hash.tag(), offset), namespace)
+    pub(crate) fn remove(&mut self, pins: &Pins, hash: KeyHash, namespace: u32, offset: u64) -> bool {
+        self.remove_slot(pins, Slot::new(hash.tag(), offset), namespace)
     }
 
-    pub(crate) fn remove_slot(&mut self, slot: Slot, namespace: u32) -> bool {
-        let Some(emptied) = self.table().and_then(|table| table.remove(slot)) else {
-            return false;
-        };
-        self.state.used -= usize::from(emptied);
-        self.set_len(self.len() - 1);
-        self.note_removed(slot);
+    /// Removes a slot, which the caller has found under this lock.
+    pub(crate) fn remove_slot(&mut self, pins: &Pins, slot: Slot, namespace: u32) -> bool {
+        match self.table().and_then(|table| table.remove(slot)) {
+            Some(emptied) => {
+                self.state.used -= usize::from(emptied);
+                self.set_len(self.len() - 1);
+            }
+            None if self.mask(pins, slot) => {}
+            None => return false,
+        }
+        self.note_removed(pins, slot);
         self.count_down(namespace);
         true
     }
@@ -356,18 +383,28 @@ impl ShardGuard<'_> {
     }
 
     /// All slots, in no order.
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        self.table().into_iter().flat_map(Table::live).collect()
+    pub(crate) fn slots(&self, storage: &dyn Storage) -> Result<Vec<Slot>> {
+        let Some(table) = self.table() else { return Ok(Vec::new()) };
+        let mut slots: Vec<Slot> = table.live().collect();
+        self.add_below(storage, table, 0..Slot::TAGS, &mut slots)?;
+        Ok(slots)
     }
 
     /// True when it holds this slot.
-    pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.table().is_some_and(|table| table.has(slot))
+    pub(crate) fn has(&self, storage: &dyn Storage, slot: Slot) -> Result<bool> {
+        match self.table() {
+            Some(table) if table.has(slot) => Ok(true),
+            Some(Table { below: Some(below), .. }) => below.has(storage, self.masked(below), slot),
+            _ => Ok(false),
+        }
     }
 
     /// The slots with tags in this range, in no order.
-    pub(crate) fn slots_between(&self, tags: Range<u64>) -> Vec<Slot> {
-        self.table().map(|table| table.between(tags)).unwrap_or_default()
+    pub(crate) fn slots_between(&self, storage: &dyn Storage, tags: Range<u64>) -> Result<Vec<Slot>> {
+        let Some(table) = self.table() else { return Ok(Vec::new()) };
+        let mut slots = table.between(tags.clone());
+        self.add_below(storage, table, tags, &mut slots)?;
+        Ok(slots)
     }
 
     fn count_up(&mut self, namespace: u32) {
@@ -389,22 +426,29 @@ impl ShardGuard<'_> {
     }
 
     fn grow(&mut self, pins: &Pins) {
-        let lines = lines_after_growth(self.len() + 1);
-        let grown = Filled::new(lines, self.table().into_iter().flat_map(Table::live));
+        let below = self.table().and_then(|table| table.below.clone());
+        let lines = lines_after_growth(self.len() + 1 - below.as_ref().map_or(0, Below::live));
+        let mut grown = Filled::grown(lines, self.table());
+        grown.table.below = below;
         self.put(pins, grown);
     }
 
     /// Replaces the table. The old one is freed once no reader uses it.
-    fn put(&mut self, pins: &Pins, Filled { table, used }: Filled) {
+    pub(super) fn put(&mut self, pins: &Pins, Filled { table, used }: Filled) {
         self.state.used = used;
-        self.set_len(used);
+        self.set_len(used + table.below.as_ref().map_or(0, Below::live));
         if let Some(old) = self.shard.table.swap(Box::new(table)) {
-            self.state.old.push((pins.ticket(), old));
-            self.shard.has_old.store(true, Ordering::Relaxed);
-            if self.old_bytes() > OLD_BYTES_KEPT {
-                pins.advance();
-                self.free_old(pins);
-            }
+            self.keep_old(pins, old);
+        }
+    }
+
+    /// Keeps a table for the readers that may still use it.
+    pub(super) fn keep_old(&mut self, pins: &Pins, old: OldTable) {
+        self.state.old.push((pins.ticket(), old));
+        self.shard.has_old.store(true, Ordering::Relaxed);
+        if self.old_bytes() > OLD_BYTES_KEPT {
+            pins.advance();
+            self.free_old(pins);
         }
     }
 
@@ -444,76 +488,12 @@ impl ShardGuard<'_> {
         self.shard.len.load(Ordering::Relaxed) as usize
     }
 
-    fn set_len(&self, len: usize) {
+    pub(super) fn set_len(&self, len: usize) {
         self.shard.len.store(len as u32, Ordering::Relaxed);
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         let calendar = self.state.calendar.as_ref().map_or(0, |calendar| calendar.bytes());
-        self.table().map_or(0, Table::bytes) + self.old_bytes() + calendar
-    }
-
-    /// A copy for a snapshot: later changes are not part of it. With `since`, which is true for offsets of records appended after
-    /// the previous snapshot, only the changes, if they take less than the whole.
-    pub(crate) fn dump(&mut self, since: Option<&dyn Fn(u64) -> bool>) -> Dump {
-        self.set_mark(DUMPED, true);
-        if self.state.is_unused() {
-            return Dump::Whole(ShardImage::default());
-        }
-        match (core::mem::replace(&mut self.state.changes, Changes::none()), since) {
-            (Changes::Known { any: false, .. }, Some(_)) => Dump::Unchanged,
-            (Changes::Known { removed, .. }, Some(is_new)) => {
-                let added: Vec<Slot> =
-                    self.table().into_iter().flat_map(Table::live).filter(|slot| is_new(slot.offset())).collect();
-                if (added.len() + removed.len()) * 2 > self.len() {
-                    return Dump::Whole(self.image());
-                }
-                let expiring = self.expiring(is_new);
-                Dump::Changes(ShardChanges { added, removed, counts: self.state.counts.clone(), expiring })
-            }
-            _ => Dump::Whole(self.image()),
-        }
-    }
-
-    /// Ends the dump. Unless a snapshot has it, the next one writes the whole shard.
-    pub(crate) fn end_dump(&mut self, is_written: bool) {
-        self.set_mark(DUMPED, false);
-        self.state.shrink();
-        if !is_written && !matches!(self.state.changes, Changes::Unknown) {
-            self.state.changes = Changes::Unknown;
-        }
-    }
-
-    /// True when the running dump has copied this shard already.
-    pub(crate) fn is_dumped(&self) -> bool {
-        self.marks(DUMPED)
-    }
-
-    /// A copy, in no order.
-    pub(crate) fn image(&self) -> ShardImage {
-        let slots = self.table().map(Table::live_slots).unwrap_or_default();
-        ShardImage { slots, counts: self.state.counts.clone(), expiring: self.expiring(&|_| true) }
-    }
-
-    /// The records at such offsets that expire.
-    fn expiring(&self, is_wanted: &dyn Fn(u64) -> bool) -> Vec<Expiring> {
-        let mut expiring = Vec::new();
-        for (from, slots) in self.state.calendar.iter().flat_map(|calendar| calendar.entries()) {
-            let slots: Vec<Slot> = slots.iter().copied().filter(|slot| is_wanted(slot.offset())).collect();
-            if !slots.is_empty() {
-                expiring.push(Expiring { from, slots });
-            }
-        }
-        expiring
-    }
-
-    /// Replaces the content of the shard by a copy.
-    pub(crate) fn load(&mut self, pins: &Pins, image: ShardImage) {
-        if !self.counts().is_empty() || !image.counts.is_empty() {
-            self.state.counts = image.counts;
-        }
-        if self.table().is_some() || !image.slots.is_empty() {
-            self.put(pins, Filled::new(lines_for(image.slots.len()), image.slots.into_iter()));
-        }
+        self.table().map_or(0, Table::bytes) + self.bytes_below() + self.old_bytes() + calendar
     }
 }

@@ -9,6 +9,10 @@
 //! pin included, where `hashbrown` under `RwLock`s takes 35 (34 and 25 in each of two threads). The slots take 11.6 bytes a key, there 18.9
 //! (`figures.rs` measures both).
 
+mod below;
+
+pub(super) use below::Below;
+
 use super::slot::{Slot, TAG_BITS};
 use crate::pins::Pin;
 use crate::prefetch::prefetch;
@@ -29,12 +33,14 @@ struct Line([AtomicU64; LINE_SLOTS]);
 #[derive(Debug)]
 pub(super) struct Table {
     lines: Box<[Line]>,
+    /// The slots that are older than those of this table, where the index is kept in the file.
+    pub(super) below: Option<Below>,
 }
 
 impl Table {
     /// A table with room for `lines * 8` slots.
     pub(super) fn new(lines: usize) -> Self {
-        Self { lines: (0..lines.max(1)).map(|_| Line::default()).collect() }
+        Self { lines: (0..lines.max(1)).map(|_| Line::default()).collect(), below: None }
     }
 
     pub(super) const fn slots(&self) -> usize {

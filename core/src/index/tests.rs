@@ -2,15 +2,21 @@
 
 use super::*;
 use crate::limits::DATA_START;
+use crate::storage::MemoryStorage;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+/// Slots that are in memory are read from no storage.
+fn nothing() -> MemoryStorage {
+    MemoryStorage::new()
+}
 
 fn hash(key: u64) -> KeyHash {
     KeyHash::new(1, 0, &key.to_le_bytes())
 }
 
 fn offset_of(index: &Index, pins: &Pins, key: u64, expected: Option<u64>) -> Option<u64> {
-    index.find(&pins.pin(), hash(key), |offset| Ok((Some(offset) == expected).then_some(offset))).unwrap()
+    index.find(&nothing(), &pins.pin(), hash(key), |offset| Ok((Some(offset) == expected).then_some(offset))).unwrap()
 }
 
 #[test]
@@ -26,11 +32,11 @@ fn the_index_agrees_with_a_map_through_growth_replacement_and_removal() {
         let mut shard = index.lock(hash(key));
         match (model.get(&key).copied(), random & 3) {
             (Some(old), 0) => {
-                assert!(shard.remove(hash(key), 0, old));
+                assert!(shard.remove(&pins, hash(key), 0, old));
                 model.remove(&key);
             }
             (Some(old), _) => {
-                assert!(shard.replace(hash(key), old, offset));
+                assert!(shard.replace(&pins, hash(key), old, offset));
                 model.insert(key, offset);
             }
             (None, _) => {
@@ -69,7 +75,7 @@ fn an_image_loads_into_the_same_index() {
     }
     let copy = Index::default();
     for shard in 0..SHARDS {
-        let image = index.lock_shard(shard).image();
+        let image = index.lock_shard(shard).image(&nothing()).unwrap();
         copy.lock_shard(shard).load(&pins, image);
     }
     for namespace in 0..4 {
@@ -91,21 +97,22 @@ fn ranges_of_tags_have_every_slot_once() {
     for (hash, offset) in of_one_shard {
         shard.insert(&pins, hash, 0, offset);
         if offset % 5 == 0 {
-            assert!(shard.remove(hash, 0, offset));
+            assert!(shard.remove(&pins, hash, 0, offset));
         }
     }
-    let all = Slot::sort(shard.slots());
+    let all = Slot::sort(shard.slots(&nothing()).unwrap());
     assert_eq!(all.len(), keys - keys / 5 - usize::from(!keys.is_multiple_of(5)));
     // Eight thousand ranges take miri three minutes, and go through the same code as a hundred.
     let narrow = if cfg!(miri) { 1 << 15 } else { 1 << 9 };
     for width in [narrow, 1 << 16, Slot::TAGS - 1, Slot::TAGS] {
         let ranges = (0..Slot::TAGS).step_by(width as usize).map(|from| from..(from + width).min(Slot::TAGS));
-        let pieces: Vec<Vec<Slot>> = ranges.clone().map(|tags| Slot::sort(shard.slots_between(tags))).collect();
+        let pieces: Vec<Vec<Slot>> =
+            ranges.clone().map(|tags| Slot::sort(shard.slots_between(&nothing(), tags).unwrap())).collect();
         assert!(ranges.zip(&pieces).all(|(tags, piece)| piece.iter().all(|slot| tags.contains(&slot.tag()))));
         assert_eq!(pieces.concat(), all);
     }
     let behind = Slot::TAGS + 3;
-    assert!([5..5, behind..Slot::TAGS].into_iter().all(|none| shard.slots_between(none).is_empty()));
+    assert!([5..5, behind..Slot::TAGS].into_iter().all(|none| shard.slots_between(&nothing(), none).unwrap().is_empty()));
 }
 
 #[test]
@@ -184,7 +191,7 @@ fn a_dump_has_only_the_changes_while_they_are_few() {
     let dump = |since: Option<u64>, is_written: bool| {
         let mut shard = index.lock_shard(9);
         let is_new = |offset: u64| since.is_some_and(|since| offset >= since);
-        let has = match shard.dump(since.is_some().then_some(&is_new as &dyn Fn(u64) -> bool)) {
+        let has = match shard.dump(&nothing(), since.is_some().then_some(&is_new as &dyn Fn(u64) -> bool)).unwrap() {
             Dump::Unchanged => Has::Nothing,
             Dump::Changes(changes) => Has::Changes(changes.added.len(), changes.removed.len()),
             Dump::Whole(image) => Has::Whole(image.slots.len()),
@@ -199,7 +206,7 @@ fn a_dump_has_only_the_changes_while_they_are_few() {
     let new = |number: u64| DATA_START + 100_000 + number;
     let replace = |from: u64, count: u64, base: u64| {
         for (number, &hash) in (0..count).zip(&hashes) {
-            assert!(index.lock_shard(9).replace(hash, from + number, base + number));
+            assert!(index.lock_shard(9).replace(&pins, hash, from + number, base + number));
         }
     };
     assert_eq!(dump(never, true), Has::Whole(400), "no snapshot has it");
@@ -212,15 +219,15 @@ fn a_dump_has_only_the_changes_while_they_are_few() {
     replace(new(0), 100, new(1000));
     assert_eq!(dump(Some(new(1000)), true), Has::Changes(100, 100));
     replace(new(1000), 100, new(2000));
-    assert!(index.lock_shard(9).remove(hashes[399], 0, DATA_START + 399));
+    assert!(index.lock_shard(9).remove(&pins, hashes[399], 0, DATA_START + 399));
     assert_eq!(dump(Some(new(2000)), true), Has::Whole(399), "201 changes are more than half of 399");
     // 64 and a quarter of the records are remembered.
     for (count, base, has) in [(163, 3000, Has::Changes(0, 163)), (164, 4000, Has::Whole(399))] {
-        let before: Vec<u64> = index.lock_shard(9).slots().into_iter().map(Slot::offset).collect();
+        let before: Vec<u64> = index.lock_shard(9).slots(&nothing()).unwrap().into_iter().map(Slot::offset).collect();
         for (number, &hash) in (0..count).zip(&hashes) {
             let mut shard = index.lock_shard(9);
-            let old = shard.find(hash, |offset| Ok(before.contains(&offset).then_some(offset))).unwrap().unwrap();
-            assert!(shard.replace(hash, old, new(base + number)));
+            let old = shard.find(&nothing(), hash, |offset| Ok(before.contains(&offset).then_some(offset))).unwrap().unwrap();
+            assert!(shard.replace(&pins, hash, old, new(base + number)));
         }
         assert_eq!(dump(never, true), has);
     }

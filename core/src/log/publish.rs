@@ -141,6 +141,13 @@ impl Log {
         Ok(())
     }
 
+    /// A segment of an earlier snapshot becomes free, which was kept when a checkpoint was published.
+    #[cfg(feature = "std")]
+    pub(crate) fn free_snapshot_segment(&self, segment: &SnapshotSegment) {
+        let backed = segment.own || self.set_found_aside(segment.extent, segment.extents);
+        self.tail.lock().space.release(segment.extent, segment.extents, backed);
+    }
+
     /// The segments of the newest checkpoint's snapshot.
     pub(crate) fn snapshot_segments(&self) -> alloc::vec::Vec<SnapshotSegment> {
         self.tail.lock().snapshot.clone()

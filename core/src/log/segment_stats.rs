@@ -184,12 +184,11 @@ impl SegmentStats {
         }
     }
 
-    /// Counts the slots of a follower's index anew: the extents that they point into. The caller holds all shards.
-    pub(crate) fn count_slots(&self, extents: impl Iterator<Item = u32>) {
+    /// Begins to count the slots of a follower's index anew.
+    pub(crate) fn forget_slots(&self) {
         for entry in self.chunks.iter().filter_map(OnceBox::get).flat_map(|chunk| chunk.iter()) {
             entry.records.store(0, Ordering::Relaxed);
         }
-        extents.for_each(|extent| self.change_slots(extent, 1));
     }
 
     /// Begins a dump of the index.

@@ -104,7 +104,7 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
             moved.take_place(engine);
             (directory, Some(place))
         }
-        Err(Error::NoSpace) => {
+        Err(Error::NoSpace | Error::IndexDamaged { .. }) => {
             // The snapshot before goes, and with it the parts that nobody has read.
             #[cfg(feature = "ordered")]
             engine.read_order();
@@ -117,9 +117,22 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     } else if !is(Bug::SuperblockBeforeData) {
         log.sync_now()?;
     }
-    log.publish_checkpoint(&cut, place, &next.segments, &directory.segments, &taken)?;
-    *directory = next;
+    let before = core::mem::replace(&mut *directory, next);
+    let kept = kept_segments(engine, &before, &directory);
+    log.publish_checkpoint(&cut, place, &directory.segments, &kept, &taken)?;
+    if engine.keeps_in_file() {
+        engine.take_bases(&directory, &before.segments, place.is_some())?;
+    }
     Ok(place.is_some() || is_unsure)
+}
+
+/// The segments of the snapshot before whose extents become free as far as the new one does not use them. Where slots stay in the file, the
+/// others are read until their shards have other bases, and no reader is left.
+fn kept_segments(engine: &Engine, before: &Directory, next: &Directory) -> Vec<SnapshotSegment> {
+    let is_kept = |segment: &&SnapshotSegment| {
+        !engine.keeps_in_file() || next.segments.iter().any(|other| other.salt == segment.salt) || is(Bug::IndexExtentsFreedEarly)
+    };
+    before.segments.iter().filter(is_kept).copied().collect()
 }
 
 /// What a snapshot consists of.
@@ -161,7 +174,8 @@ impl Plan {
         let len = len + order_len;
         let most = if extent == Extent::Closing { len + len / 8 } else { len + len / 2 };
         let is_last = extent == Extent::Passing;
-        let is_whole = extent == Extent::Whole
+        let is_whole = engine.is_over_newer_max()
+            || extent == Extent::Whole
             || is_last
             || len * WHOLE_PARTS <= log.replay_debt()
             || directory.len(log.geometry) > most
@@ -242,9 +256,9 @@ fn write_snapshot(
         let dump = |(shard, guard): (usize, &mut ShardGuard<'_>)| {
             let has_parts = plan.whole.is_none() && !before.parts_of(shard).is_empty();
             next.knows_expiring &= engine.knows_expiring(guard);
-            (shard, guard.dump(if has_parts { Some(&is_new) } else { None }))
+            guard.dump(engine.medium(), if has_parts { Some(&is_new) } else { None }).map(|dump| (shard, dump))
         };
-        let dumps: Vec<(usize, Dump)> = (first..).zip(held.iter_mut()).map(dump).collect();
+        let dumps = (first..).zip(held.iter_mut()).map(dump).collect::<Result<Vec<(usize, Dump)>>>()?;
         drop(held);
         log.look_again()?;
         for (shard, dump) in dumps {

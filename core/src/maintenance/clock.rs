@@ -86,7 +86,7 @@ fn bury(engine: &Engine, shards: &mut [ShardGuard<'_>], times: RangeInclusive<u6
 fn count(engine: &Engine, shards: &[ShardGuard<'_>], times: RangeInclusive<u64>) -> Result<u64> {
     let mut count = 0;
     for (number, shard) in (0..SHARDS).zip(shards) {
-        for slot in shard.slots() {
+        for slot in shard.slots(engine.medium())? {
             let expiry = engine.owned(number, slot)?.and_then(|frame| frame.expiry());
             count += u64::from(expiry.is_some_and(|expiry| times.contains(&expiry)));
         }

@@ -56,8 +56,8 @@ impl Store {
         log.reclaim(&self.engine.pins);
         #[cfg(feature = "compress")]
         self.drop_dictionaries()?;
+        self.engine.reclaim_index();
         log.shrink()?;
-        self.engine.index.reclaim(&self.engine.pins);
         report.bytes_freed = report.bytes_freed.max(before.saturating_sub(log.storage.len()?));
         Ok(report)
     }

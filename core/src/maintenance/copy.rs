@@ -445,7 +445,7 @@ fn what_counts(
 ) -> Result<Option<Counts>> {
     match (frame.header.kind, shard) {
         (kind, _) if kind.is_carried() => Ok(Some(Counts::Carried)),
-        (Kind::Put, Some(shard)) if shard.has(key.hash.slot(frame.offset)) => Ok(Some(Counts::Live)),
+        (Kind::Put, Some(shard)) if shard.has(engine.medium(), key.hash.slot(frame.offset))? => Ok(Some(Counts::Live)),
         (Kind::Put, Some(shard)) if is(Bug::CompactOvertakes) => engine.find_locked(shard, key).map(Counts::Overtaken).map(Some),
         (Kind::Tombstone, _) if is(Bug::ExpiredTombstoneDropped) && frame.header.is_expired_tombstone() => Ok(None),
         (Kind::Tombstone, Some(shard)) if !is(Bug::TombstoneDroppedEarly) => {
@@ -463,7 +463,7 @@ fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<()
             let frame = engine.log.frame(offset)?;
             let key = engine.full_key(header.namespace, frame.key());
             let mut shard = engine.lock(key.hash)?;
-            if shard.has(key.hash.slot(offset)) {
+            if shard.has(engine.medium(), key.hash.slot(offset))? {
                 let new = append_copy(engine, &frame, None)?;
                 let old = Placed { offset, len: frame.header.frame_len() as u64 };
                 engine.publish_copy(&mut shard, key, Some(old), new);

@@ -109,7 +109,7 @@ impl Store {
         if log.space_low.load(Ordering::Relaxed) {
             self.free_a_segment()?;
         }
-        self.engine.index.reclaim(&self.engine.pins);
+        self.engine.reclaim_index();
         Ok(())
     }
 

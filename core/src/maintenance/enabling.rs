@@ -26,6 +26,7 @@ impl Store {
         let log = &self.engine.log;
         let _turn = self.turn.lock();
         self.writable()?;
+        self.engine.refuse_in_file()?;
         self.may_be_sealed()?;
         self.engine.build_all(&|| false)?;
         log.begin_to_write()?;

@@ -25,7 +25,7 @@ pub(super) fn shrink(
         return Ok(false);
     }
     let slot = key.hash.slot(frame.offset);
-    let lives = shard.has(slot);
+    let lives = shard.has(engine.medium(), slot)?;
     // What is not in the index, and was not swept, because nobody has acted on its expiry or a snapshot shows it, was replaced or removed
     // by a later record.
     if !lives && expiry > log.clock.floor() || !engine.may_forget(expiry, now) {

@@ -59,7 +59,9 @@ impl<'a> Sieve<'a> {
             let (kind, offset) = (frame.header.kind, frame.offset);
             // What has expired and is in the index no more may need a tombstone.
             let may_count = kind != Kind::Put || frame.header.expires();
-            may_count || self.engine.index.may_point_at(&self.pin, *hash, offset) || is(Bug::CompactOvertakes)
+            may_count
+                || self.engine.index.may_point_at(self.engine.medium(), &self.pin, *hash, offset)
+                || is(Bug::CompactOvertakes)
         });
         Ok(frames)
     }

@@ -117,7 +117,7 @@ impl Store {
         let log = &self.engine.log;
         self.engine.forget_ended_moments();
         log.sync_to(log.end())?;
-        if log.reclaim(&self.engine.pins) == 0 { Err(Error::NoSpace) } else { Ok(()) }
+        if log.reclaim(&self.engine.pins) + self.engine.reclaim_index() == 0 { Err(Error::NoSpace) } else { Ok(()) }
     }
 
     /// Compacts until a segment is free again, or no segment fits: removals must keep working on a full medium, and with each of them the

@@ -108,7 +108,7 @@ fn sample(engine: &Engine, namespaces: impl Iterator<Item = u32>) -> Result<BTre
             continue;
         }
         let pin = engine.pins.pin();
-        let slots = engine.lock_shard(shard)?.slots();
+        let slots = engine.lock_shard(shard)?.slots(engine.medium())?;
         for slot in slots {
             if read == RECORDS_READ || samples.values().all(Samples::is_full) {
                 return Ok(samples);

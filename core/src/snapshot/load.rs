@@ -7,6 +7,8 @@ use super::{CHUNK_HEADER_LEN, merge, parts};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::index::ShardImage;
+#[cfg(feature = "std")]
+use crate::index::{Base, BasePlace, Slot};
 use crate::log::{DirectoryPlace, Geometry, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, SnapshotSegment, Window};
 use crate::planted::{Bug, is};
 use crate::sorted::sort_by_key;
@@ -114,6 +116,27 @@ pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[ShardPla
     let first = places.first().map_or(0, |place| place.slots.offset);
     let image = merge::merge(parts).ok_or_else(|| Error::corrupt(first, "the parts of a shard of the index snapshot"))?;
     Ok(ShardImage { expiring, ..image })
+}
+
+/// Reads the whole part of a shard at this place, to leave its slots in the file; `None` if it is sealed. Also returns the slots.
+///
+/// # Errors
+///
+/// As for [`load_shard`].
+#[cfg(feature = "std")]
+pub(crate) fn load_base(storage: &dyn Storage, shard: usize, place: PartPlace) -> Result<Option<(Base, Vec<Slot>)>> {
+    #[cfg(feature = "encrypt")]
+    if crate::log::is_sealed_segment(storage, place.salt) {
+        return Ok(None);
+    }
+    let mut chunks = Chunks::new(storage, storage.len()?);
+    let base = chunks.read(place, |bytes| {
+        let (width, at, slots) = parts::decode_base(bytes, shard)?;
+        let first = place.offset + (CHUNK_HEADER_LEN + at) as u64;
+        let base = BasePlace { part: place.offset, salt: place.salt, slots: first, width };
+        Some((Base::new(base, bytes.get(at..)?, &slots)?, slots))
+    })?;
+    Ok(Some(base))
 }
 
 /// Reads a part that is not of a shard.

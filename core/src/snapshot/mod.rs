@@ -20,11 +20,13 @@ mod write;
 
 #[cfg(feature = "events")]
 pub(crate) use directory::EventParts;
-#[cfg(any(feature = "events", feature = "ordered"))]
+#[cfg(any(feature = "std", feature = "events", feature = "ordered"))]
 pub(crate) use directory::PartPlace;
 pub(crate) use directory::{Directory, ShardPlace};
 #[cfg(feature = "ordered")]
 pub(crate) use directory::{OrderPart, OrderParts};
+#[cfg(feature = "std")]
+pub(crate) use load::load_base;
 #[cfg(feature = "salvage")]
 pub(crate) use load::load_names;
 #[cfg(any(feature = "events", feature = "ordered"))]

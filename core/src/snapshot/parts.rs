@@ -215,9 +215,16 @@ fn decode_slots(reader: &mut Reader<'_>, width: usize) -> Option<Vec<Slot>> {
     Some(slots)
 }
 
-/// Decodes a part of the shard with this number.
-pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
-    let mut reader = Reader(bytes);
+/// What stands in front of the slots of a part.
+struct Front {
+    kind: u64,
+    counts: Vec<(u32, u64)>,
+    /// Bytes of an offset.
+    width: usize,
+}
+
+/// The front of a part of the shard with this number.
+fn decode_front(reader: &mut Reader<'_>, shard: usize) -> Option<Front> {
     if reader.number(1)? as usize != shard {
         return None;
     }
@@ -227,9 +234,24 @@ pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
         counts.push((reader.number(4)? as u32, reader.long()?));
     }
     let width = reader.number(1)? as usize;
-    if width > 6 {
-        return None;
-    }
+    (width <= 6).then_some(Front { kind, counts, width })
+}
+
+/// Of a part with the whole of the shard with this number: bytes of an offset, where the first slot stands, and the slots.
+#[cfg(feature = "std")]
+pub(super) fn decode_base(bytes: &[u8], shard: usize) -> Option<(usize, usize, Vec<Slot>)> {
+    let mut reader = Reader(bytes);
+    let Front { kind, width, .. } = decode_front(&mut reader, shard)?;
+    let mut behind = Reader(reader.0);
+    behind.count()?;
+    let slots = decode_slots(&mut reader, width)?;
+    (kind == WHOLE && reader.0.is_empty()).then_some((width, bytes.len() - behind.0.len(), slots))
+}
+
+/// Decodes a part of the shard with this number.
+pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
+    let mut reader = Reader(bytes);
+    let Front { kind, counts, width } = decode_front(&mut reader, shard)?;
     let slots = decode_slots(&mut reader, width)?;
     let part = match kind {
         WHOLE => ShardPart::Whole(ShardImage { slots, counts, expiring: Vec::new() }),

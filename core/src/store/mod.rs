@@ -27,6 +27,8 @@ pub(crate) use following::{Following, FollowingState};
 #[cfg(feature = "async")]
 pub(crate) use lane::Lane;
 pub use options::FlushPolicy;
+#[cfg(feature = "std")]
+pub use options::IndexMemory;
 pub(crate) use options::{Attached, Options};
 pub(crate) use precedence::Precedence;
 #[cfg(feature = "async")]

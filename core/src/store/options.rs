@@ -32,6 +32,38 @@ pub enum FlushPolicy {
     WriteThrough,
 }
 
+/// Where the index of a store is, see [`Builder::index_memory`](crate::Builder::index_memory).
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexMemory {
+    /// In memory: 9 to 14 bytes a record.
+    #[default]
+    Resident,
+    /// In the file, as the index snapshot has it, and in memory as far as it is newer than that.
+    InFile {
+        /// Bytes of memory above which a checkpoint writes the whole index to the file. What is written between two checkpoints comes on top.
+        newer_max: u64,
+    },
+}
+
+#[cfg(feature = "std")]
+impl IndexMemory {
+    /// In the file, with at most about 128 MiB of memory for what is newer.
+    #[must_use]
+    pub const fn in_file() -> Self {
+        Self::InFile { newer_max: 128 << 20 }
+    }
+
+    /// Most bytes for what is newer than the file has; `None` in memory.
+    pub(crate) const fn newer_max(self) -> Option<u64> {
+        match self {
+            Self::Resident => None,
+            Self::InFile { newer_max } => Some(newer_max),
+        }
+    }
+}
+
 /// The options that [`Builder`](crate::Builder) sets; its methods document them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
@@ -59,6 +91,8 @@ pub(crate) struct Options {
     pub(crate) sweep_rate: Option<u64>,
     /// Bytes that snapshots may hold; beyond it the oldest is ended.
     pub(crate) snapshot_limit: Option<u64>,
+    #[cfg(feature = "std")]
+    pub(crate) index_memory: IndexMemory,
 }
 
 /// What else the builder hands to the open store.
@@ -109,6 +143,8 @@ impl Default for Options {
             sweep: true,
             sweep_rate: None,
             snapshot_limit: None,
+            #[cfg(feature = "std")]
+            index_memory: IndexMemory::Resident,
         }
     }
 }

@@ -30,6 +30,7 @@ mod following_ends;
 mod format_example;
 mod groups;
 mod handles;
+mod index_in_file;
 mod isolation;
 mod many;
 mod moments;

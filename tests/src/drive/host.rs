@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use pipkin::testing::TestClock;
-use pipkin::{Builder, Clock, Compression, Db, Durability, Storage};
+use pipkin::{Builder, Clock, Compression, Db, Durability, IndexMemory, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -95,6 +95,11 @@ impl Setup {
             })
             // Some with the ordered index, which `dump` then holds against the other one.
             .ordered(entropy % 4 == 3)
+            // Some with their index in the file, as far as the newest snapshot has it.
+            .index_memory(match entropy % 5 {
+                2 => IndexMemory::InFile { newer_max: entropy % 3 * 2000 },
+                _ => IndexMemory::Resident,
+            })
     }
 
     /// Opens a store over `storage`.

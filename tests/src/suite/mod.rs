@@ -14,6 +14,7 @@ pub mod following;
 pub mod full;
 pub mod groups;
 pub mod hostile;
+pub mod in_file;
 pub mod left_space;
 pub mod lies;
 pub mod lives;

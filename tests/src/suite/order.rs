@@ -8,7 +8,7 @@ use crate::quota::Quota;
 use crate::rng::{Rng, derive};
 use crate::watched::Watched;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::{Db, Namespace, Storage};
+use pipkin::{Db, IndexMemory, Namespace, Storage};
 use std::collections::BTreeMap;
 
 /// Commits in the life of a store, behind the load.
@@ -43,6 +43,7 @@ pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
 /// The namespace in order is the default one, as all are that do not say otherwise, or one that says so itself.
 fn open(storage: impl Storage + 'static, says_so: bool) -> Checked<Open> {
     let builder = Db::builder().segment_size(32 * 1024).background(false).ordered(!says_so).auto_compact_dead_share(2.0);
+    let builder = builder.index_memory(if says_so { IndexMemory::InFile { newer_max: 4000 } } else { IndexMemory::Resident });
     let db = builder.open_storage(Box::new(storage)).map_err(words)?;
     let records = if says_so { db.namespace("records").map_err(words)? } else { db.default_namespace() };
     let beside = db.namespace("beside").map_err(words)?;

@@ -8,7 +8,7 @@ use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive, index};
 use pipkin::limits::DATA_START;
 use pipkin::storage::MemoryStorage;
-use pipkin::{Cursor, Db, Error, Namespace};
+use pipkin::{Cursor, Db, Error, IndexMemory, Namespace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Keys of each namespace.
@@ -80,6 +80,8 @@ impl Handles {
 fn open(storage: &MemoryStorage, segment_size: u32, ordered: bool, seed: u64) -> Result<Db, Error> {
     let entropy = std::array::from_fn(|place| (seed >> (place % 8 * 8)) as u8 ^ place as u8);
     let builder = Db::builder().segment_size(segment_size).replay_debt_max(u64::MAX).background(false).entropy(entropy);
+    let index = if seed % 4 == 1 { IndexMemory::InFile { newer_max: 0 } } else { IndexMemory::Resident };
+    let builder = builder.index_memory(index);
     builder.auto_compact_dead_share(2.0).ordered(ordered).open_storage(Box::new(storage.clone()))
 }
 

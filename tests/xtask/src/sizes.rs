@@ -21,6 +21,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_HEALTHY", "all", "evidence-planted: suites that also run without a bug"),
     ("PIPKIN_MANY", "1000", "evidence-many: histories of reads of several keys beside writers"),
     ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),
+    ("PIPKIN_IN_FILE", "5000", "evidence-in_file: histories of stores with their index in the file"),
     ("PIPKIN_INPUTS", "3000000", "evidence-hostile: hostile files"),
     ("PIPKIN_KILLS", "3000", "evidence-kill: processes that are killed"),
     ("PIPKIN_BEHIND_COMPACTION", "1000", "evidence-behind_compaction: stores read by another process"),

@@ -285,6 +285,38 @@ impl Builder {
         self
     }
 
+    /// Where the index is. Default: [`IndexMemory::Resident`](crate::IndexMemory::Resident), 9 to 14 bytes of memory a record.
+    ///
+    /// [`IndexMemory::in_file`](crate::IndexMemory::in_file) is for stores whose index should not stay in memory: what the newest whole index
+    /// snapshot has stays in the file, and the system keeps of it in its cache what is used. In memory are a quarter of a byte a record, and
+    /// 11 to 22 bytes for each record that was written since; a checkpoint writes the index whole when that exceeds what the option says.
+    /// A `get` then takes a few hundred nanoseconds more, and reads the medium once if the index is in the cache and twice if not; so does a write of a key
+    /// that is there. Compaction asks the index for each record that it meets, checkpoints
+    /// write more, and from async code each call is made in a thread of the pool.
+    ///
+    /// In memory stay, in any case: the keys of [ordered](Self::ordered) namespaces, 8 bytes for each record that expires, the index of events,
+    /// and an index that is rebuilt from the log, until the next checkpoint. A store that is sealed, followed, or in a file that another session may
+    /// write has all of its index in memory, whatever this says.
+    ///
+    /// Where the medium has no room for a snapshot, that of before stays in the file until there is one again. If its bytes rot while the store is
+    /// open, calls that need them answer [`Error::IndexDamaged`](crate::Error::IndexDamaged), and opening the store again rebuilds the index.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// use pipkin::{Db, IndexMemory};
+    ///
+    /// let db = Db::builder().index_memory(IndexMemory::in_file()).path(folder.path().join("app.pipkin")).open()?;
+    /// db.insert("color", "green")?;
+    /// db.checkpoint()?;
+    /// assert!(db.stats()?.index_file_bytes > 0);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn index_memory(mut self, index: crate::IndexMemory) -> Self {
+        self.options.index_memory = index;
+        self
+    }
+
     /// Registers the merge operator of a namespace, by which [`Db::merge`](crate::Namespace::merge) combines the value of a key with an
     /// operand. The namespace need not exist yet; the default one has the empty name. A namespace has one operator: a later one replaces
     /// it. `name` appears in errors.

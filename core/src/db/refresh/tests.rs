@@ -157,7 +157,7 @@ impl Pair {
     fn compare_slots(&self) {
         let engine = &self.reader.store.engine;
         let mut found: BTreeMap<u32, u64> = BTreeMap::new();
-        for slot in (0..SHARDS).flat_map(|shard| engine.index.lock_shard(shard).slots()) {
+        for slot in (0..SHARDS).flat_map(|shard| engine.index.lock_shard(shard).slots(engine.medium()).unwrap()) {
             let extent = engine.log.segment_stats.head(engine.log.geometry.extent_of(slot.offset()));
             *found.entry(extent).or_default() += 1;
         }

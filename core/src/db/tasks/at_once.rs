@@ -22,11 +22,11 @@ impl Store {
     pub(super) fn reads_at_once_at(&self, number: u32, key: &[u8], position: u64) -> bool {
         let engine = &self.engine;
         let FullKey { hash, .. } = engine.full_key(number, key);
-        if engine.index.is_parked(hash) || !engine.index.is_free(hash) {
+        if engine.index.is_unclear(hash) || !engine.index.is_free(hash) {
             return false;
         }
         let (pin, mut found) = (engine.pin(), 0);
-        let other = engine.index.find(&pin, hash, |offset| {
+        let other = engine.index.find(engine.medium(), &pin, hash, |offset| {
             found += 1;
             Ok((engine.log.lsn(offset) >= position || !engine.log.is_at_hand(offset)).then_some(()))
         });
@@ -35,11 +35,11 @@ impl Store {
 
     fn has_at_hand(&self, hash: KeyHash) -> bool {
         let engine = &self.engine;
-        if engine.index.is_parked(hash) {
+        if engine.index.is_unclear(hash) {
             return false;
         }
         let pin = engine.pin();
-        let missing = engine.index.find(&pin, hash, |offset| Ok((!engine.log.is_at_hand(offset)).then_some(())));
+        let missing = engine.index.find(engine.medium(), &pin, hash, |offset| Ok((!engine.log.is_at_hand(offset)).then_some(())));
         matches!(missing, Ok(None))
     }
 

@@ -12,7 +12,7 @@ use crate::rng::{Rng, derive};
 use crate::suite::{Checked, words};
 use pipkin::storage::MemoryStorage;
 use pipkin::testing::TestClock;
-use pipkin::{Db, Namespace, Snapshot, Ttl};
+use pipkin::{Db, IndexMemory, Namespace, Snapshot, Ttl};
 use std::time::Duration;
 
 /// A time at which the host's clock is wrong, once: in 2099.
@@ -44,6 +44,9 @@ struct History {
 fn open_db(storage: &MemoryStorage, clock: &TestClock) -> Result<Db, String> {
     let builder =
         Db::builder().clock(clock.clone()).segment_size(4096).ordered(true).entropy([7; 32]).auto_compact_dead_share(2.0);
+    // Every other session, as the time of its opening falls.
+    let is_in_file = pipkin::Clock::now_ms(clock) / 1000 % 2 == 1;
+    let builder = builder.index_memory(if is_in_file { IndexMemory::InFile { newer_max: 2000 } } else { IndexMemory::Resident });
     builder.open_storage(Box::new(storage.clone())).map_err(words)
 }
 

@@ -18,7 +18,7 @@ use model::{Shown, State};
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::testing::TestClock;
-use pipkin::{Changes, Compression, Db, Snapshot, Storage, salvage};
+use pipkin::{Changes, Compression, Db, IndexMemory, Snapshot, Storage, salvage};
 use std::time::Duration;
 
 /// Commits in the life of a store.
@@ -60,7 +60,8 @@ impl Setup {
     fn open(&self, rng: &mut Rng, storage: impl Storage + 'static) -> Checked<Db> {
         let compression = [Compression::Off, Compression::OnWrite, Compression::OnCompaction][rng.below(3) as usize];
         let builder = Db::builder().clock(self.clock.clone()).segment_size(self.segment).background(false).ordered(true);
-        let builder = builder.compression(compression).verify_on_read(rng.chance(3, 4));
+        let index = if rng.chance(1, 3) { IndexMemory::InFile { newer_max: rng.below(3) * 4000 } } else { IndexMemory::Resident };
+        let builder = builder.compression(compression).verify_on_read(rng.chance(3, 4)).index_memory(index);
         let builder = match self.debt {
             Some(debt) => builder.replay_debt_max(debt),
             None => builder,

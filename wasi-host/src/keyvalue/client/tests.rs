@@ -122,11 +122,18 @@ fn values_are_compressed_as_the_guest_says_and_the_embedder_allows() {
 #[test]
 fn a_guest_that_brings_a_secret_to_a_store_of_the_host_is_denied() {
     let folder = tempfile::tempdir().unwrap();
-    let ctx = WasiKeyValueCtx::builder().directory(folder.path()).store("sealed").store("plain").encryption_key("sealed", [7; 32]).build();
+    let ctx = WasiKeyValueCtx::builder()
+        .directory(folder.path())
+        .store("sealed")
+        .store("plain")
+        .encryption_key("sealed", [7; 32])
+        .build();
     let mut table = ResourceTable::new();
     let mut view = WasiKeyValue::new(&ctx, &mut table);
     for name in ["sealed", "plain", "unknown"] {
-        for secret in [Secret::Key(vec![7; 32]), Secret::Key(vec![8; 32]), Secret::Key(vec![]), Secret::Passphrase(b"none".to_vec())] {
+        for secret in
+            [Secret::Key(vec![7; 32]), Secret::Key(vec![8; 32]), Secret::Key(vec![]), Secret::Passphrase(b"none".to_vec())]
+        {
             let error = HostDb::open_sealed(&mut view, name.to_owned(), options(false), secret).unwrap_err();
             assert!(matches!(error.reason, Reason::AccessDenied) && error.message.contains("`open`"), "{error:?}");
         }

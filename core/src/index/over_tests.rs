@@ -1,0 +1,159 @@
+//! Shards over a base in the file.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use super::base::{Base, BasePlace};
+use super::*;
+use crate::error::Error;
+use crate::frame::encode_u64;
+use crate::limits::DATA_START;
+use crate::storage::{MemoryStorage, Storage};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// Where the slots of a base lie: close to the end of a block.
+const AT: u64 = 3 * 4096 - 100;
+const WIDTH: usize = 4;
+
+/// The bytes of these slots, in the form of the index snapshot.
+pub(super) fn bytes_of(slots: &[Slot]) -> Vec<u8> {
+    let (mut bytes, mut before) = (Vec::new(), 0);
+    for slot in slots {
+        encode_u64(slot.tag() - before, |byte| bytes.push(byte));
+        bytes.extend_from_slice(&slot.offset().to_le_bytes()[..WIDTH]);
+        before = slot.tag();
+    }
+    bytes
+}
+
+/// A base of these slots, which are in order, and the file that has it.
+pub(super) fn base_of(slots: &[Slot]) -> (Base, MemoryStorage) {
+    let (storage, bytes) = (MemoryStorage::new(), bytes_of(slots));
+    storage.write_at(AT, &[&bytes]).unwrap();
+    let place = BasePlace { part: AT - 16, salt: 7, slots: AT, width: WIDTH };
+    (Base::new(place, &bytes, slots).unwrap(), storage)
+}
+
+fn random(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % below
+}
+
+/// Slots with tags that come several times, some of them in two groups.
+fn some_slots(count: u64, tags: u64) -> Vec<Slot> {
+    let mut state = 5;
+    let step = Slot::TAGS / tags;
+    let slots: BTreeSet<Slot> = (0..count)
+        .map(|number| {
+            let tag = if number % 7 == 0 { step } else { random(&mut state, tags) * step };
+            Slot::new(tag, DATA_START + number * 8)
+        })
+        .collect();
+    slots.into_iter().collect()
+}
+
+#[test]
+fn a_base_has_the_slots_that_it_was_made_of() {
+    for (count, tags) in if cfg!(miri) { [(1, 1), (64, 3), (300, 90)] } else { [(1, 1), (5_000, 900), (20_000, 1 << 22)] } {
+        let slots = some_slots(count, tags);
+        let (base, storage) = base_of(&slots);
+        assert_eq!((base.len(), base.between(&storage, 0..Slot::TAGS).unwrap()), (slots.len(), slots.clone()));
+        let asked = slots.iter().flat_map(|slot| [slot.tag(), (slot.tag() + 1) % Slot::TAGS]);
+        for tag in asked.step_by(if cfg!(miri) { 17 } else { 1 }) {
+            let mut found = Vec::new();
+            let note = |slot: Slot| {
+                found.push(slot);
+                Ok(None::<()>)
+            };
+            base.find(&storage, tag, note).unwrap();
+            let expected: Vec<Slot> = slots.iter().copied().filter(|slot| slot.tag() == tag).take(1_000_000).collect();
+            if count <= 5_000 || tag % 64 == 0 {
+                assert_eq!(found, expected, "tag {tag}");
+            }
+        }
+        let range = Slot::TAGS / 3..Slot::TAGS / 2;
+        let expected: Vec<Slot> = slots.iter().copied().filter(|slot| range.contains(&slot.tag())).collect();
+        assert_eq!(base.between(&storage, range).unwrap(), expected);
+    }
+}
+
+#[test]
+fn no_changed_bit_of_a_base_is_taken_for_a_slot_that_is_not_there() {
+    let slots = some_slots(if cfg!(miri) { 70 } else { 700 }, 300);
+    let (base, storage) = base_of(&slots);
+    let len = bytes_of(&slots).len() as u64;
+    for at in (0..len).step_by(if cfg!(miri) { 41 } else { 1 }) {
+        let mut byte = [0];
+        storage.read_at(AT + at, &mut byte).unwrap();
+        storage.write_at(AT + at, &[&[byte[0] ^ 1 << (at % 8)]]).unwrap();
+        let mut failed = 0;
+        for slot in &slots {
+            match base.find(&storage, slot.tag(), |other| Ok((other == *slot).then_some(()))) {
+                Ok(found) => assert_eq!(found, Some(()), "byte {at}"),
+                Err(Error::IndexDamaged { .. }) => failed += 1,
+                Err(error) => unreachable!("{error:?}"),
+            }
+        }
+        assert!(failed > 0, "byte {at}");
+        assert!(base.between(&storage, 0..Slot::TAGS).is_err());
+        storage.write_at(AT + at, &[&byte]).unwrap();
+    }
+}
+
+#[test]
+fn a_shard_over_a_base_has_what_a_set_has() {
+    let pins = Pins::default();
+    let rounds = if cfg!(miri) { 300 } else { 60_000 };
+    let mut live: BTreeSet<Slot> = some_slots(rounds / 8, 1 << 14).into_iter().collect();
+    let slots: Vec<Slot> = live.iter().copied().collect();
+    let (base, mut storage) = base_of(&slots);
+    let index = Index::default();
+    index.keep_in_file();
+    let image = ShardImage { slots: slots.clone(), counts: alloc::vec![(0, slots.len() as u64)], expiring: Vec::new() };
+    index.lock_shard(3).load_over(&pins, image, base, &slots);
+    let (mut state, mut rebased) = (9, 0);
+    let hash = |slot: Slot| KeyHash(3 << 56 | slot.tag() << 34);
+    for round in 0..rounds {
+        let mut shard = index.lock_shard(3);
+        let tag = random(&mut state, 1 << 14) * (Slot::TAGS >> 14);
+        let new = Slot::new(tag, DATA_START + (1 << 24) + round * 8);
+        let old = live.range(Slot::new(tag, 0)..).next().copied().filter(|slot| slot.tag() == tag);
+        match (old, random(&mut state, 4)) {
+            (Some(old), 0) => {
+                assert!(shard.remove(&pins, hash(old), 0, old.offset()));
+                live.remove(&old);
+            }
+            (Some(old), _) => {
+                assert!(shard.replace(&pins, hash(old), old.offset(), new.offset()));
+                live.remove(&old);
+                live.insert(new);
+            }
+            (None, _) => {
+                shard.insert(&pins, hash(new), 0, new.offset());
+                live.insert(new);
+            }
+        }
+        assert_eq!((shard.len(), shard.count(0)), (live.len(), live.len() as u64));
+        drop(shard);
+        if round % (rounds / 12) == 7 {
+            let now = live.iter().copied().collect::<Vec<Slot>>();
+            assert_eq!(Slot::sort(index.lock_shard(3).slots(&storage).unwrap()), now);
+            for &slot in &now {
+                assert!(index.points_at(&storage, &pins.pin(), hash(slot), slot.offset()).unwrap());
+                let found = index.find(&storage, &pins.pin(), hash(slot), |offset| Ok((offset == slot.offset()).then_some(())));
+                assert_eq!(found.unwrap(), Some(()));
+            }
+            if rebased % 2 == 0 {
+                // A part that has nearly all of it.
+                let part: Vec<Slot> = now.iter().copied().filter(|slot| slot.offset() % 56 != 0).collect();
+                let (base, next) = base_of(&part);
+                index.lock_shard(3).rebase(&storage, &pins, Some((base, part))).unwrap();
+                storage = next;
+            }
+            rebased += 1;
+        }
+    }
+    assert!(rebased > 10);
+    index.lock_shard(3).rebase(&storage, &pins, None).unwrap();
+    let nothing = MemoryStorage::new();
+    assert_eq!(Slot::sort(index.lock_shard(3).slots(&nothing).unwrap()), live.into_iter().collect::<Vec<Slot>>());
+}

@@ -1,0 +1,183 @@
+//! A store whose index is in the file: what it takes, what it reads, and what a failing or full medium leaves of it.
+#![cfg(feature = "testing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::common::{contents, killed};
+use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::{Db, Error, IndexMemory, SnapshotState, StorageErrorKind};
+
+fn opened(storage: impl Storage + 'static, newer_max: u64) -> Db {
+    let builder = Db::builder().segment_size(64 * 1024).replay_debt_max(500_000).background(false);
+    builder.index_memory(IndexMemory::InFile { newer_max }).open_storage(Box::new(storage)).unwrap()
+}
+
+fn load(db: &Db, keys: std::ops::Range<u32>) {
+    for from in keys.clone().step_by(100) {
+        db.insert_many((from..keys.end.min(from + 100)).map(|key| (key.to_le_bytes(), from.to_le_bytes()))).unwrap();
+    }
+}
+
+#[test]
+fn the_slots_are_in_the_file_and_not_in_memory() {
+    let storage = MemoryStorage::new();
+    let db = opened(storage.clone(), 100_000);
+    let mut most = 0;
+    for from in (0..200_000).step_by(5_000) {
+        load(&db, from..from + 5_000);
+        most = most.max(db.stats().unwrap().index_bytes);
+    }
+    // What a load writes between two checkpoints, the fences, and 256 shards.
+    assert!(most < 700_000, "{most} bytes of memory while records were loaded");
+    db.close().unwrap();
+    let db = opened(storage.clone(), 100_000);
+    let stats = db.stats().unwrap();
+    assert!(stats.index_bytes < 200_000 && stats.index_file_bytes > 800_000, "{stats:?}");
+    db.close().unwrap();
+    let resident = Db::builder().background(false).open_storage(Box::new(storage)).unwrap().stats().unwrap();
+    assert!(resident.index_bytes > 1_800_000 && resident.index_file_bytes == 0, "{resident:?}");
+}
+
+/// A storage that maps nothing, so that each read is seen.
+#[test]
+fn a_get_reads_one_group_of_the_index_and_its_record() {
+    let storage = FaultStorage::new(MemoryStorage::new());
+    let db = opened(storage.clone(), 0);
+    load(&db, 0..50_000);
+    db.checkpoint().unwrap();
+    storage.reset_counts();
+    for key in (0..50_000_u32).step_by(50) {
+        assert!(db.get(key.to_le_bytes()).unwrap().is_some());
+    }
+    let reads = storage.counts().reads;
+    for key in 50_000..51_000_u32 {
+        assert!(db.get(key.to_le_bytes()).unwrap().is_none());
+    }
+    let missing = storage.counts().reads - reads;
+    // A record may be read in two pieces; two groups where a tag could be in either.
+    assert!(reads < 3_300 && missing < 1_100, "{reads} reads for 1,000 records, {missing} for 1,000 that are not there");
+}
+
+#[test]
+fn earlier_snapshots_become_free_and_a_reader_keeps_only_its_own() {
+    let storage = MemoryStorage::new();
+    let db = opened(storage.clone(), 0);
+    load(&db, 0..20_000);
+    db.checkpoint().unwrap();
+    let other = |db: &Db| {
+        let other = |segment: &pipkin::SegmentUse| if let pipkin::SegmentUse::Other { len, .. } = segment { *len } else { 0 };
+        db.segments().unwrap().iter().map(other).sum::<u64>()
+    };
+    let one = other(&db);
+    let value = db.get_zerocopy(7_u32.to_le_bytes()).unwrap();
+    for round in 0..6_u32 {
+        db.insert(round.to_le_bytes(), "x").unwrap();
+        db.checkpoint().unwrap();
+    }
+    let held = other(&db);
+    assert!(held > 5 * one, "{held} bytes while a reader may read there, {one} of one snapshot");
+    drop(value);
+    for _ in 0..2 {
+        db.insert(9_u32.to_le_bytes(), "x").unwrap();
+        db.checkpoint().unwrap();
+    }
+    let left = other(&db);
+    assert!(left < 2 * one, "{left} bytes behind the reader, {one} of one snapshot");
+    assert_eq!(db.get(7_u32.to_le_bytes()).unwrap().unwrap(), 0_u32.to_le_bytes());
+}
+
+/// The superblock names no snapshot then, and the one before is still read.
+#[test]
+fn without_room_for_a_snapshot_the_one_before_is_read_on() {
+    let storage = FaultStorage::new(MemoryStorage::new());
+    let db = opened(storage.clone(), 0);
+    load(&db, 0..30_000);
+    db.checkpoint().unwrap();
+    let before = contents(&db);
+    storage.set_capacity(Some(storage.len().unwrap()));
+    let mut written = 50_000_u32;
+    while db.insert(written.to_le_bytes(), vec![1; 3000]).is_ok() {
+        written += 1;
+        assert!(written < 60_000, "the medium never becomes full");
+    }
+    let full = (0..4).filter(|_| matches!(db.checkpoint(), Err(Error::NoSpace))).count();
+    assert!(full > 0, "there was room for a snapshot");
+    for key in 50_000..written {
+        assert!(db.remove(key.to_le_bytes()).unwrap());
+    }
+    assert!(contents(&db) == before, "other records without a snapshot");
+    storage.set_capacity(None);
+    db.checkpoint().unwrap();
+    assert!(contents(&db) == before, "other records behind the next snapshot");
+    killed(db);
+    assert!(contents(&opened(storage, 0)) == before);
+}
+
+#[test]
+fn a_checkpoint_that_fails_leaves_what_reads_need() {
+    for nth in 1..12 {
+        let storage = FaultStorage::new(MemoryStorage::new());
+        let db = opened(storage.clone(), 0);
+        load(&db, 0..5_000);
+        db.checkpoint().unwrap();
+        db.insert(3_u32.to_le_bytes(), "new").unwrap();
+        storage.arm(Fault::from_nth(nth, Io::Write | Io::Sync, Effect::Error(StorageErrorKind::Other)));
+        let failed = db.checkpoint().is_err();
+        storage.disarm();
+        assert_eq!(db.get(3_u32.to_le_bytes()).unwrap().unwrap(), b"new");
+        for key in (5..5_000_u32).step_by(7) {
+            assert_eq!(
+                db.get(key.to_le_bytes()).unwrap().unwrap(),
+                (key / 100 * 100).to_le_bytes(),
+                "write {nth}, failed: {failed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_part_that_has_rotted_is_an_error_and_the_next_opening_heals_it() {
+    let storage = MemoryStorage::new();
+    let db = opened(storage.clone(), 0);
+    load(&db, 0..5_000);
+    db.checkpoint().unwrap();
+    let before = contents(&db);
+    // Every part, and no record.
+    for segment in db.segments().unwrap() {
+        if let pipkin::SegmentUse::Other { offset, len } = segment {
+            let mut bytes = vec![0; len as usize];
+            if storage.read_at(offset, &mut bytes).is_ok() {
+                bytes.iter_mut().skip(2000).step_by(97).for_each(|byte| *byte ^= 1);
+                storage.write_at(offset, &[&bytes]).unwrap();
+            }
+        }
+    }
+    let damaged = (0..5_000_u32).filter(|key| match db.get(key.to_le_bytes()) {
+        Ok(value) => value.unwrap() != (key / 100 * 100).to_le_bytes(),
+        Err(Error::IndexDamaged { .. }) => true,
+        Err(error) => panic!("{error:?}"),
+    });
+    assert!(damaged.count() > 4_000);
+    assert!(matches!(db.insert(1_u32.to_le_bytes(), "x"), Err(Error::IndexDamaged { .. })), "a write over what cannot be read");
+    assert!(db.iter().any(|record| record.is_err()));
+    assert!(matches!(db.compact(), Err(Error::IndexDamaged { .. }) | Ok(_)));
+    killed(db);
+    let db = opened(storage, 0);
+    assert_eq!(db.open_report().snapshot, SnapshotState::Damaged);
+    assert!(contents(&db) == before);
+}
+
+#[cfg(feature = "encrypt")]
+#[test]
+fn a_sealed_store_has_its_index_in_memory_and_a_plain_one_is_not_sealed_meanwhile() {
+    let builder = || Db::builder().background(false).index_memory(IndexMemory::in_file());
+    let db = builder().encryption_key([7; 32]).in_memory().unwrap();
+    load(&db, 0..1000);
+    db.checkpoint().unwrap();
+    let stats = db.stats().unwrap();
+    assert!(stats.index_file_bytes == 0 && stats.index_bytes > 9_000, "{stats:?}");
+    let db = builder().in_memory().unwrap();
+    db.insert("a", "b").unwrap();
+    assert!(matches!(db.enable_encryption([7; 32]), Err(Error::InvalidArgument(_))));
+    assert_eq!(db.get("a").unwrap().unwrap(), b"b");
+}
