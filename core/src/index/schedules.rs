@@ -37,7 +37,7 @@ fn a_shard_that_is_being_built_never_looks_empty() {
 fn a_record_of_the_base_that_is_replaced_is_found_all_the_time() {
     const ROUNDS: u64 = 3;
     let hash = KeyHash(3 << 56);
-    let begun = || {
+    let begun = move || {
         let (index, pins) = (Index::default(), Pins::default());
         index.keep_in_file();
         // Nine others of the tag fill the only line of the masked slots while they are removed.

@@ -248,6 +248,14 @@ impl ShardGuard<'_> {
         self.shard.marks.store(if is_set { others | mark } else { others }, Ordering::Relaxed);
     }
 
+    /// Prefetches the cache line where the search for `hash` begins.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        if let Some(table) = self.table() {
+            table.prefetch(hash.tag());
+        }
+    }
+
     pub(super) fn table(&self) -> Option<&Table> {
         // SAFETY: this guard holds the shard's lock, and the result borrows the guard.
         unsafe { self.shard.table.get_locked() }

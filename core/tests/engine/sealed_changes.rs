@@ -4,10 +4,12 @@
 
 use crate::common::killed;
 use crate::sealed_bytes::bytes;
+use crate::sealed_enabling::{MARKER, Shown, shown};
 use pipkin::Db;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashPoint, CrashStorage};
 use pipkin::storage::random::Rng;
+use std::time::Duration;
 
 /// What a cut may have left: what was synced, what was written, the write in flight up to every `step`th byte, and some others.
 pub(crate) fn left_at(point: &CrashPoint, rng: &mut Rng, step: usize, trials: usize) -> Vec<CrashImage> {
@@ -44,6 +46,39 @@ pub(crate) fn with_each_sync_failing(
         if is_whole {
             assert!(nth > 6, "{nth}");
             break;
+        }
+    }
+}
+
+/// Changes the keys of a store beside two writers, transactions, walks and a snapshot. Returns what the store shows then.
+pub(crate) fn beside_writers(db: &Db, change: impl Fn(&Db)) -> Shown {
+    let before = db.snapshot();
+    let seen: Shown = before.iter().collect::<pipkin::Result<_>>().unwrap();
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2_u8).map(|writer| scope.spawn(move || write(db, writer))).collect();
+        std::thread::sleep(Duration::from_millis(2));
+        change(db);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    });
+    let again: Shown = before.iter().collect::<pipkin::Result<_>>().unwrap();
+    assert!(again == seen, "the snapshot has changed");
+    drop(before);
+    let now = shown(db);
+    assert_eq!(now.keys().filter(|key| key.starts_with(b"MARKER writer")).count(), 40);
+    now
+}
+
+fn write(db: &Db, writer: u8) {
+    for number in 0..400_u32 {
+        let key = [b"MARKER writer ".as_slice(), &[writer, (number % 20) as u8]].concat();
+        let value = [MARKER, &number.to_le_bytes()].concat();
+        db.insert(&key, &value).unwrap();
+        assert_eq!(db.get(&key).unwrap(), Some(value.clone()));
+        if number % 10 == 0 {
+            let mut transaction = db.begin().unwrap();
+            transaction.insert(&key, &value).unwrap();
+            transaction.commit().unwrap();
+            assert!(db.iter().all(|record| record.is_ok()));
         }
     }
 }

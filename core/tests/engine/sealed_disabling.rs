@@ -4,7 +4,7 @@
 
 use crate::common::killed;
 use crate::sealed_bytes::bytes;
-use crate::sealed_changes::{left_at, with_each_sync_failing};
+use crate::sealed_changes::{beside_writers, left_at, with_each_sync_failing};
 use crate::sealed_enabling::{EXTENT, KEY, Shown, builder, db_len, lived_in, open_plain, open_sealed, shown};
 use crate::sealed_left::Secrets;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
@@ -12,7 +12,6 @@ use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
 use pipkin::storage::random::Rng;
 use pipkin::storage::{CacheOptions, CachedStorage, MemoryStorage, Storage, StorageErrorKind};
 use pipkin::{Cipher, Db, Error, verify_storage};
-use std::time::Duration;
 
 pub(crate) fn make_plain(file: impl Storage + 'static) -> pipkin::Result<Db> {
     builder().encryption_key(KEY).disable_encryption_in(Box::new(file))
@@ -235,37 +234,7 @@ fn writers_readers_and_snapshots_go_on_beside_a_disabling() {
 }
 
 fn beside(db: &Db) {
-    let before = db.snapshot();
-    let seen: Shown = before.iter().collect::<pipkin::Result<_>>().unwrap();
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..2_u8)
-            .map(|writer| {
-                let db = db.clone();
-                scope.spawn(move || {
-                    for number in 0..400_u32 {
-                        let key = [b"MARKER writer ".as_slice(), &[writer, (number % 20) as u8]].concat();
-                        let value = [&[b'v'; 40], number.to_le_bytes().as_slice()].concat();
-                        db.insert(&key, &value).unwrap();
-                        assert_eq!(db.get(&key).unwrap(), Some(value.clone()));
-                        if number % 10 == 0 {
-                            let mut transaction = db.begin().unwrap();
-                            transaction.insert(&key, &value).unwrap();
-                            transaction.commit().unwrap();
-                            assert!(db.iter().all(|record| record.is_ok()));
-                        }
-                    }
-                })
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(2));
-        db.disable_encryption().unwrap();
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
-    });
-    let again: Shown = before.iter().collect::<pipkin::Result<_>>().unwrap();
-    assert!(again == seen, "the snapshot has changed");
-    drop(before);
-    let now = shown(db);
-    assert_eq!(now.keys().filter(|key| key.starts_with(b"MARKER writer")).count(), 40);
+    let now = beside_writers(db, |db| _ = db.disable_encryption().unwrap());
     assert!(!db.key_rotation_pending() || db.finish_key_rotation(|_| {}).unwrap().is_finished);
     assert!(db.verify().unwrap().is_ok());
     assert_eq!(shown(db), now);

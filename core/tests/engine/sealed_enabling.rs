@@ -4,7 +4,7 @@
 
 use crate::common::killed;
 use crate::sealed_bytes::bytes;
-use crate::sealed_changes::{left_at, with_each_sync_failing};
+use crate::sealed_changes::{beside_writers, left_at, with_each_sync_failing};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::random::Rng;
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) const KEY: [u8; 32] = [8; 32];
 pub(crate) const EXTENT: usize = 4096;
 /// In every key, value, name, stream, type and payload.
-const MARKER: &[u8] = b"MARKER";
+pub(crate) const MARKER: &[u8] = b"MARKER";
 
 pub(crate) type Shown = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -278,36 +278,7 @@ fn writers_readers_and_snapshots_go_on_beside_an_enabling() {
     let file = MemoryStorage::new();
     lived(&file, 4);
     let db = open_plain(file.clone()).unwrap();
-    let before = db.snapshot();
-    let seen: Shown = before.iter().collect::<pipkin::Result<_>>().unwrap();
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..2_u8)
-            .map(|writer| {
-                let db = db.clone();
-                scope.spawn(move || {
-                    for number in 0..400_u32 {
-                        let key = [b"MARKER writer ".as_slice(), &[writer, (number % 20) as u8]].concat();
-                        let value = [MARKER, &number.to_le_bytes()].concat();
-                        db.insert(&key, &value).unwrap();
-                        assert_eq!(db.get(&key).unwrap(), Some(value));
-                        if number % 10 == 0 {
-                            let mut transaction = db.begin().unwrap();
-                            transaction.insert(&key, [MARKER, &number.to_le_bytes()].concat()).unwrap();
-                            transaction.commit().unwrap();
-                        }
-                    }
-                })
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(2));
-        db.enable_encryption(KEY).unwrap();
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
-    });
-    let again: Shown = before.iter().collect::<pipkin::Result<_>>().unwrap();
-    assert!(again == seen, "the snapshot has changed");
-    drop(before);
-    let now = shown(&db);
-    assert_eq!(now.keys().filter(|key| key.starts_with(b"MARKER writer")).count(), 40);
+    let now = beside_writers(&db, |db| _ = db.enable_encryption(KEY).unwrap());
     assert!(db.finish_key_rotation(|_| {}).unwrap().is_finished);
     db.close().unwrap();
     assert_eq!(marked(&bytes(&file)), None);

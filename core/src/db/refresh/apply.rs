@@ -11,6 +11,9 @@ use crate::sync::RwLockWriteGuard;
 use crate::vanished::Vanished;
 use alloc::vec::Vec;
 
+/// Records whose places in the index are prefetched before one is applied: their keys come in no order.
+const AHEAD: usize = 8;
+
 /// What a refresh holds from one piece of the log to the next while the index has slots whose records cannot be read: nobody else looks at it.
 pub(super) struct Held<'a> {
     shards: Vec<ShardGuard<'a>>,
@@ -80,7 +83,8 @@ impl Store {
         let mut applying = Applying { held, names, present, events: Vec::new() };
         // First, as a writer appends before it publishes: a snapshot that begins from here on waits for the shards.
         engine.log.follow_to(&changes, place.segment, read.changed, synced, &engine.pins);
-        for news in &read.news {
+        for (place, news) in read.news.iter().enumerate() {
+            self.prefetch(&applying, read, place + AHEAD);
             if !self.apply_news(&mut applying, read, news)? {
                 return Ok((self.rebuild(following, Some(applying.into_shards()))?, None));
             }
@@ -97,6 +101,16 @@ impl Store {
             return Ok((Some(place), Some(held)));
         }
         self.release(following, place, held)
+    }
+
+    fn prefetch(&self, applying: &Applying<'_>, read: &Advance, place: usize) {
+        if let Some(News::Record { header, key, .. }) = read.news.get(place) {
+            let key = read.bytes.get(key.clone()).unwrap_or_default();
+            let hash = self.engine.full_key(header.namespace, key).hash;
+            if let Some(shard) = applying.held.shards.get(hash.shard()) {
+                shard.prefetch(hash);
+            }
+        }
     }
 
     /// Lets others look, and removes the records of dead namespaces.
