@@ -192,6 +192,7 @@ fn follow(path: &Path) {
         let (stamp, rest) = value.split_first_chunk::<8>()?;
         Some((u64::from_be_bytes(*stamp), u64::from_be_bytes(*rest.first_chunk::<8>()?)))
     };
+    let open_since = now();
     let mut lags: Vec<u64> = Vec::new();
     let (mut seen, mut rounds_late) = (0, 0);
     loop {
@@ -206,7 +207,10 @@ fn follow(path: &Path) {
         {
             rounds_late += u64::from(number > seen + SAMPLED);
             seen = number;
-            lags.push(shown.saturating_sub(begun));
+            // What was written while it opened it has not followed.
+            if begun >= open_since {
+                lags.push(shown.saturating_sub(begun));
+            }
         }
     }
     let (taken, used) = (begun.elapsed().as_secs_f64(), processor_time() - cpu);
