@@ -181,3 +181,58 @@ fn a_sealed_store_has_its_index_in_memory_and_a_plain_one_is_not_sealed_meanwhil
     assert!(matches!(db.enable_encryption([7; 32]), Err(Error::InvalidArgument(_))));
     assert_eq!(db.get("a").unwrap().unwrap(), b"b");
 }
+
+/// A follower keeps its own index in memory; what it reads has been moved by checkpoints and compactions of a writer that reads its index in the file.
+#[test]
+fn a_follower_reads_beside_a_writer_whose_index_is_in_the_file() {
+    let storage = MemoryStorage::new();
+    let writer = opened(storage.clone(), 0);
+    load(&writer, 0..20_000);
+    writer.checkpoint().unwrap();
+    let reader = Db::builder().follow(true).open_storage(Box::new(storage)).unwrap();
+    for round in 0..8_u32 {
+        for key in (round..20_000).step_by(3) {
+            writer.insert(key.to_le_bytes(), round.to_le_bytes()).unwrap();
+        }
+        for key in (round * 100..20_000).step_by(1_000) {
+            writer.remove(key.to_le_bytes()).unwrap();
+        }
+        writer.checkpoint().unwrap();
+        if round % 2 == 1 {
+            writer.compact().unwrap();
+        }
+        reader.refresh().unwrap();
+        assert_eq!(contents(&reader), contents(&writer), "round {round}");
+        assert_eq!(reader.len().unwrap(), writer.len().unwrap(), "round {round}");
+    }
+}
+
+/// Unclean ends one after the other, with the index now in the file and now in memory.
+#[test]
+fn unclean_ends_leave_the_same_store_whichever_way_it_is_opened() {
+    let storage = MemoryStorage::new();
+    load(&opened(storage.clone(), 0), 0..10_000);
+    let mut before = None;
+    for round in 0..12_u32 {
+        let db = if round % 3 == 2 {
+            Db::builder().segment_size(64 * 1024).background(false).open_storage(Box::new(storage.clone())).unwrap()
+        } else {
+            opened(storage.clone(), 0)
+        };
+        assert!(before.is_none_or(|before| before == contents(&db)), "round {round}");
+        for key in (round * 7..10_000).step_by(11) {
+            if key % 5 == 0 {
+                db.remove(key.to_le_bytes()).unwrap();
+            } else {
+                db.insert(key.to_le_bytes(), round.to_le_bytes()).unwrap();
+            }
+        }
+        if round % 2 == 0 {
+            db.checkpoint().unwrap();
+        }
+        db.insert(round.to_le_bytes(), "behind the checkpoint").unwrap();
+        before = Some(contents(&db));
+        assert!(db.verify().unwrap().is_ok(), "round {round}");
+        killed(db);
+    }
+}
