@@ -271,7 +271,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
     let end = engine.log.end();
     let was_closed = report.clean || report.created;
     let is_replayed = report.snapshot != SnapshotState::Loaded;
-    let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(options.replay_debt_max);
+    let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(engine.log.between_lists(options.replay_debt_max));
     let is_listless = report.damaged_list;
     let due = if is_listless { 0 } else { due };
     let overdue = is_listless || !was_closed && (end >= due || is_much_lost(&engine));

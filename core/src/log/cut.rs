@@ -8,7 +8,11 @@ use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
 /// Length in bytes of an entry of the segment list in all but extraordinary stores.
-pub(crate) const LIST_ENTRY_LEN: u64 = 32;
+const LIST_ENTRY_LEN: u64 = 32;
+
+/// Least log bytes between two checkpoints, per segment: 16 times the length of its usual list entry. The lists soon become dead bytes.
+/// With checkpoints closer together, lists would make each other due, and compaction of them would make the store grow without end.
+const APART_PER_SEGMENT: u64 = 16 * LIST_ENTRY_LEN;
 
 /// The position of a segment list, which divides the log into the part that it lists and the part after it.
 #[derive(Clone, Debug)]
@@ -35,6 +39,16 @@ impl Log {
     /// The extent after the last one that the newest checkpoint's list names.
     pub(crate) fn listed(&self) -> u32 {
         self.tail.lock().space.listed
+    }
+
+    /// Log bytes between two checkpoints where the options ask for `wanted`.
+    ///
+    /// At most as many segments as one can list: on a full medium only those before the newest checkpoint can be freed without a
+    /// new list, and there may be no room for a list of more.
+    pub(crate) fn between_lists(&self, wanted: u64) -> u64 {
+        let segment_size = self.geometry.segment_size();
+        let listed_in_one = segment_size / LIST_ENTRY_LEN_MAX;
+        wanted.min(listed_in_one * segment_size).max(self.segment_count() as u64 * APART_PER_SEGMENT)
     }
 
     /// Upper bound in bytes of the list of `segments` segments, including one more that is opened for the list itself.

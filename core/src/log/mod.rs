@@ -57,7 +57,7 @@ mod zeros;
 pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{Placed, RETIRE_ROOM};
 pub(crate) use copies::Dated;
-pub(crate) use cut::{Cut, LIST_ENTRY_LEN};
+pub(crate) use cut::Cut;
 #[cfg(feature = "encrypt")]
 pub(crate) use enable::NO_CELL;
 pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};

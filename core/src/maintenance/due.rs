@@ -3,15 +3,10 @@
 
 use super::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
-use crate::log::LIST_ENTRY_LEN;
 use crate::nested::Held;
 use crate::planted::{Bug, is};
 use crate::store::{FlushPolicy, Store};
 use crate::sync::Ordering;
-
-/// Least log bytes between two checkpoints, per segment: 16 times the length of its usual list entry. The lists soon become dead bytes.
-/// With checkpoints closer together, lists would make each other due, and compaction of them would make the store grow without end.
-const APART_PER_SEGMENT: u64 = 16 * LIST_ENTRY_LEN;
 
 impl Store {
     /// Makes a write durable if the policy says so, and runs the maintenance that it has made due. A failure of the sync is returned; a
@@ -32,9 +27,17 @@ impl Store {
         #[cfg(feature = "std")]
         if self.options.has_thread() {
             self.background.wake();
-            if end >= self.checkpoint_due.load(Ordering::Relaxed) {
+            let due = self.checkpoint_due.load(Ordering::Relaxed);
+            if end >= due {
                 // Writers outran the running checkpoint; block until it ends, so that replay stays bounded.
                 drop(self.engine.checkpoints.lock());
+            }
+            // It has not begun for as long again: the lists of segments would get too long, and the medium full meanwhile.
+            if end >= due.saturating_add(self.engine.log.between_lists(self.options.replay_debt_max))
+                && self.may_wait_for_the_turn().is_ok()
+            {
+                let _turn = self.turn.lock();
+                let _ = self.checkpoint_if_due();
             }
             return Ok(());
         }
@@ -144,7 +147,7 @@ impl Store {
     fn try_checkpoint(&self, extent: Extent) -> Result<bool> {
         // Set before the attempt: even if it fails, the next checkpoint is due only after as many log bytes again.
         let log = &self.engine.log;
-        let apart = self.options.replay_debt_max.max(log.segment_count() as u64 * APART_PER_SEGMENT);
+        let apart = log.between_lists(self.options.replay_debt_max);
         self.checkpoint_due.store(log.end().saturating_add(apart), Ordering::Relaxed);
         checkpoint::write(&self.engine, &self.names, extent)
     }

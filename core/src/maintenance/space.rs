@@ -1,6 +1,7 @@
 //! Making space for a write or a removal that finds none.
 
 use super::checkpoint::Extent;
+use super::due::unless_full;
 use super::{choose, stranded};
 use crate::error::{Error, Result};
 use crate::log::Segment;
@@ -65,15 +66,25 @@ impl Store {
         self.let_acknowledged_go()?;
         // A caller that retries at once would otherwise have every segment checked again.
         let log = &self.engine.log;
+        if self.engine.moments.take_ended() {
+            self.dead_left.store(0, Ordering::Relaxed);
+        }
         if self.dead_bytes() < self.dead_left.load(Ordering::Relaxed).saturating_add(log.geometry.segment_size() / DEAD_PARTS) {
             return Err(Error::NoSpace);
         }
         let until = log.end();
-        loop {
-            match self.make_room_once(until) {
-                Ok(true) => {}
-                Ok(false) | Err(Error::NoSpace) => break,
-                Err(error) => return Err(error),
+        let mut more = true;
+        while more {
+            more = match self.make_room_once(until) {
+                Err(Error::NoSpace) => false,
+                result => result?,
+            };
+            // Where many short segments are listed, the list takes several free ones side by side: these must not be written to one by one.
+            if more && log.replay_debt() >= log.between_lists(self.options.replay_debt_max) {
+                match self.write_checkpoint(Extent::Changes) {
+                    Err(Error::NoSpace) => continue,
+                    result => result?,
+                }
             }
             let written = write();
             if !matches!(written, Err(Error::NoSpace)) || log.is_poisoned() {
@@ -117,7 +128,7 @@ impl Store {
         let log = &self.engine.log;
         self.engine.forget_ended_moments();
         log.sync_to(log.end())?;
-        if log.reclaim(&self.engine.pins) + self.engine.reclaim_index() == 0 { Err(Error::NoSpace) } else { Ok(()) }
+        if self.reclaim_noted() + self.engine.reclaim_index() == 0 { Err(Error::NoSpace) } else { Ok(()) }
     }
 
     /// Compacts until a segment is free again, or no segment fits: removals must keep working on a full medium, and with each of them the
@@ -196,32 +207,70 @@ impl Store {
 
     /// Compacts the segment that gains most, for a write that has found no room; false when none is worth it.
     ///
-    /// The reserve is free before and after, and each segment keeps as much dead space as removals need to free some.
+    /// Each segment keeps as much dead space as removals need to free some. A new segment list may take the reserve, and what is compacted then
+    /// brings it back: segments that the list names can be retired without another one.
     pub(crate) fn make_room_once(&self, until: u64) -> Result<bool> {
-        let (engine, log) = (&self.engine, &self.engine.log);
-        if !log.secure_free(1)? {
+        let log = &self.engine.log;
+        let has_reserve = log.secure_free(1)?;
+        if has_reserve {
+            let (_, active) = log.segments_and_active();
+            let candidates = choose::candidates_below(&self.engine, active.unwrap_or(u64::MAX));
+            let Some(victim) = self.victim_for_a_write(&candidates, until, &[]) else { return Ok(false) };
+            let is_listed = log.newest_checkpoint().is_some_and(|place| victim.base < place.base);
+            if !is_listed && self.list_pays(&candidates) {
+                unless_full(self.write_checkpoint(Extent::Changes))?;
+            }
+        }
+        if self.compact_listed(until)? {
+            return Ok(true);
+        }
+        // Nothing is left to lose: a list may fit where no record does.
+        if has_reserve || log.replay_debt() <= log.geometry.segment_size() / 2 {
             return Ok(false);
         }
-        let (segments, active) = log.segments_and_active();
-        let candidates = choose::candidates_below(engine, active.unwrap_or(u64::MAX));
-        let begins_with_oldest = choose::begins_with_oldest(engine, &candidates, &|_| false);
+        self.write_checkpoint(Extent::Changes)?;
+        self.compact_listed(until)
+    }
+
+    /// Compacts the segment that gains most of those that the newest list names; false when none is worth it, or fits.
+    fn compact_listed(&self, until: u64) -> Result<bool> {
+        let mut tried = Vec::new();
+        while let Some(victim) = self.victim_for_a_write(&choose::candidates(&self.engine), until, &tried) {
+            match self.compact_one(&victim, &mut |_| {}) {
+                Ok(report) if report.segments_retired > 0 => return Ok(true),
+                // Another one may fit.
+                Ok(_) | Err(Error::NoSpace) => tried.push(victim.base),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The segment of `candidates`, which begin with the oldest, that gains most, but for those in `tried`.
+    fn victim_for_a_write(&self, candidates: &[Segment], until: u64, tried: &[u64]) -> Option<Segment> {
+        let engine = &self.engine;
+        let begins_with_oldest = choose::begins_with_oldest(engine, candidates, &|_| false);
         let is_first =
             |segment: &Segment| begins_with_oldest && candidates.first().is_some_and(|first| first.base == segment.base);
         // What becomes history makes no room.
-        let is_set_aside = |segment: &Segment| engine.is_set_aside(segment, is_first(segment)) || log.is_held_as_history(segment);
-        let set_aside = candidates.iter().filter(|segment| is_set_aside(segment));
-        let set_aside: Vec<u64> = set_aside.map(|segment| segment.base).collect();
-        let Some(victim) = choose::worst_for_a_write(engine, &candidates, until, &set_aside) else { return Ok(false) };
-        if log.newest_checkpoint().is_none_or(|place| victim.base >= place.base) {
-            // A segment list that begins a new segment takes the reserve: the live records of the victim must fit after it.
-            let list = log.list_len(segments.len());
-            let both = list + choose::needed_bytes(engine, &victim, is_first(&victim));
-            if log.room_of_active() < list && both > choose::taken_bytes(engine, &victim) {
-                return Ok(false);
-            }
-            self.write_checkpoint(Extent::Changes)?;
-        }
-        self.compact_one(&victim, &mut |_| {}).map(|report| report.segments_retired > 0)
+        let is_set_aside =
+            |segment: &Segment| engine.is_set_aside(segment, is_first(segment)) || engine.log.is_held_as_history(segment);
+        let set_aside = candidates.iter().filter(|segment| is_set_aside(segment)).map(|segment| segment.base);
+        let passed: Vec<u64> = set_aside.chain(tried.iter().copied()).collect();
+        choose::worst_for_a_write(engine, candidates, until, &passed)
+    }
+
+    /// True when there is room for a segment list in the active segment, or the list may begin a new one, which takes the reserve: then the live records of
+    /// one of `candidates` fit behind it, and its place can be the reserve.
+    fn list_pays(&self, candidates: &[Segment]) -> bool {
+        let (engine, log) = (&self.engine, &self.engine.log);
+        let list = log.list_len(log.segment_count());
+        let reserves = log.reserve_extents();
+        let brings_back = |segment: &Segment| {
+            let both = list + choose::needed_bytes(engine, segment, false);
+            reserves.contains(&(segment.extent + segment.extents - 1)) && both <= choose::taken_bytes(engine, segment)
+        };
+        log.room_of_active() >= list || candidates.iter().any(brings_back)
     }
 
     /// Turns `NoSpace` into [`Error::StrandedInTheWay`] when only [giving up](crate::Db::drop_stranded) stranded records would free space.

@@ -103,6 +103,8 @@ pub(crate) struct Moments {
     left: AtomicU64,
     /// A moment has ended, and what only it needed is still kept.
     put_off: AtomicBool,
+    /// A moment has ended since a write last looked for room: what it held can be freed.
+    has_ended: AtomicBool,
     /// Removed keys that a moment may still show.
     #[cfg(feature = "ordered")]
     ghosts: Mutex<Ghosts>,
@@ -186,7 +188,13 @@ impl Moments {
     fn end_at(&self, living: &mut Vec<Arc<Moment>>, place: usize) -> bool {
         living.remove(place).ended.store(true, Ordering::Release);
         self.publish(living);
+        self.has_ended.store(true, Ordering::Release);
         true
+    }
+
+    /// True when a moment has ended since the last call.
+    pub(crate) fn take_ended(&self) -> bool {
+        self.has_ended.swap(false, Ordering::AcqRel)
     }
 
     /// What is kept for the moments in a shard; `None` before the first moment.

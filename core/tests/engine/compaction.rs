@@ -103,7 +103,7 @@ fn segments_without_anything_to_copy_do_not_wait_for_each_other_without_end() {
     let before = storage.counts().syncs;
     let report = db.compact().unwrap();
     let syncs = storage.counts().syncs - before;
-    assert!(report.segments_retired >= 2000, "{report:?}");
+    assert!(report.segments_retired >= 1500, "{report:?}");
     assert!(syncs >= report.segments_retired / 64, "{syncs} syncs for {report:?}");
     assert!(syncs < report.segments_retired / 8, "{syncs} syncs for {report:?}");
 }

@@ -53,7 +53,7 @@ fn a_list_of_segments_that_ends_in_front_of_its_last_extent_is_found_again() {
         let (file, clock) = (shared().0, clock());
         let db = opened(how, &file, &clock);
         (0..120_u8).for_each(|key| db.insert([key], [key; 3_000]).unwrap());
-        (0..20_u8).for_each(|key| assert!(db.remove([2 * key]).unwrap()));
+        assert!(db.remove([0]).unwrap());
         db.compact().unwrap();
         // Until the snapshot finds a place in front of the list, and the list none.
         (0..filled).for_each(|key| db.insert([200 + key], [key; 3_000]).unwrap());
@@ -72,7 +72,7 @@ fn a_list_of_segments_that_ends_in_front_of_its_last_extent_is_found_again() {
         at_end += u32::from(file.len().unwrap() % 4096 == 1);
         let opens = || {
             let db = opened(how, &file, &clock);
-            assert_eq!(db.len().unwrap(), 101 + u64::from(filled));
+            assert_eq!(db.len().unwrap(), 120 + u64::from(filled));
             assert!(db.verify().unwrap().is_ok());
             killed(db);
         };

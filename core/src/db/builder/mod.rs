@@ -226,7 +226,8 @@ impl Builder {
     }
 
     /// Log bytes after the newest checkpoint from which the next one is written; bounds the replay when the store is opened after a crash;
-    /// never less than 512 for each segment of the store. Default: 32 MiB.
+    /// never less than 512 for each segment of the store, and with [segments](Self::segment_size) below 64 KiB never more than 1/64 of one's
+    /// bytes times its size (256 KiB where they have 4 KiB), so that a full medium can be compacted. Default: 32 MiB.
     ///
     /// ```
     /// // After a crash opening replays 4 MiB of log, not 32; a checkpoint is written more often for it.
