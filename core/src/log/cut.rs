@@ -47,14 +47,17 @@ impl Log {
     /// new list, and there may be no room for a list of more.
     pub(crate) fn between_lists(&self, wanted: u64) -> u64 {
         let segment_size = self.geometry.segment_size();
-        let listed_in_one = segment_size / LIST_ENTRY_LEN_MAX;
+        let listed_in_one = segment_size / self.list_entry_len_max();
         wanted.min(listed_in_one * segment_size).max(self.segment_count() as u64 * APART_PER_SEGMENT)
     }
 
     /// Upper bound in bytes of the list of `segments` segments, including one more that is opened for the list itself.
     pub(crate) fn list_len(&self, segments: usize) -> u64 {
-        let seal = if self.is_sealed() { LIST_SEAL_LEN } else { 0 };
-        64 + (segments as u64 + 1) * (LIST_ENTRY_LEN_MAX + seal)
+        64 + (segments as u64 + 1) * self.list_entry_len_max()
+    }
+
+    fn list_entry_len_max(&self) -> u64 {
+        LIST_ENTRY_LEN_MAX + if self.is_sealed() { LIST_SEAL_LEN } else { 0 }
     }
 
     pub(super) fn append_list(&self, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {

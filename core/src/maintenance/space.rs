@@ -1,7 +1,6 @@
 //! Making space for a write or a removal that finds none.
 
 use super::checkpoint::Extent;
-use super::due::unless_full;
 use super::{choose, stranded};
 use crate::error::{Error, Result};
 use crate::log::Segment;
@@ -80,7 +79,10 @@ impl Store {
                 result => result?,
             };
             // Where many short segments are listed, the list takes several free ones side by side: these must not be written to one by one.
-            if more && log.replay_debt() >= log.between_lists(self.options.replay_debt_max) {
+            if more
+                && log.replay_debt() >= log.between_lists(self.options.replay_debt_max)
+                && self.list_pays(&self.unlisted_too())
+            {
                 match self.write_checkpoint(Extent::Changes) {
                     Err(Error::NoSpace) => continue,
                     result => result?,
@@ -207,47 +209,60 @@ impl Store {
 
     /// Compacts the segment that gains most, for a write that has found no room; false when none is worth it.
     ///
-    /// Each segment keeps as much dead space as removals need to free some. A new segment list may take the reserve, and what is compacted then
-    /// brings it back: segments that the list names can be retired without another one.
+    /// Each segment keeps as much dead space as removals need to free some. A new segment list may take the reserve, if what is compacted then brings it
+    /// back: segments that the list names can be retired without another one.
     pub(crate) fn make_room_once(&self, until: u64) -> Result<bool> {
         let log = &self.engine.log;
-        let has_reserve = log.secure_free(1)?;
-        if has_reserve {
-            let (_, active) = log.segments_and_active();
-            let candidates = choose::candidates_below(&self.engine, active.unwrap_or(u64::MAX));
+        let is_all_dead = |segment: &Segment| choose::needed_bytes(&self.engine, segment, false) <= choose::SLACK;
+        let candidates = self.unlisted_too();
+        if log.secure_free(1)? {
             let Some(victim) = self.victim_for_a_write(&candidates, until, &[]) else { return Ok(false) };
-            let is_listed = log.newest_checkpoint().is_some_and(|place| victim.base < place.base);
-            if !is_listed && self.list_pays(&candidates) {
-                unless_full(self.write_checkpoint(Extent::Changes))?;
+            if log.newest_checkpoint().is_none_or(|place| victim.base >= place.base) {
+                let is_listed = self.list_pays(&candidates)
+                    && match self.write_checkpoint(Extent::Changes) {
+                        Err(Error::NoSpace) => false,
+                        result => result.map(|()| true)?,
+                    };
+                if !is_listed {
+                    return self.compact_listed(until, false);
+                }
             }
+        } else if log.replay_debt() > log.geometry.segment_size() / 2
+            && !choose::candidates(&self.engine).iter().any(is_all_dead)
+            && candidates.iter().any(|segment| is_all_dead(segment) && self.is_reserve(segment))
+        {
+            // A list may fit where no record does.
+            self.write_checkpoint(Extent::Changes)?;
         }
-        if self.compact_listed(until)? {
-            return Ok(true);
-        }
-        // Nothing is left to lose: a list may fit where no record does.
-        if has_reserve || log.replay_debt() <= log.geometry.segment_size() / 2 {
-            return Ok(false);
-        }
-        self.write_checkpoint(Extent::Changes)?;
-        self.compact_listed(until)
+        self.compact_listed(until, true)
     }
 
-    /// Compacts the segment that gains most of those that the newest list names; false when none is worth it, or fits.
-    fn compact_listed(&self, until: u64) -> Result<bool> {
-        let mut tried = Vec::new();
-        while let Some(victim) = self.victim_for_a_write(&choose::candidates(&self.engine), until, &tried) {
-            match self.compact_one(&victim, &mut |_| {}) {
-                Ok(report) if report.segments_retired > 0 => return Ok(true),
-                // Another one may fit.
-                Ok(_) | Err(Error::NoSpace) => tried.push(victim.base),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
+    /// The segments that could be compacted if a new list named them: all but the active one.
+    fn unlisted_too(&self) -> Vec<Segment> {
+        let (_, active) = self.engine.log.segments_and_active();
+        choose::candidates_below(&self.engine, active.unwrap_or(u64::MAX))
     }
 
-    /// The segment of `candidates`, which begin with the oldest, that gains most, but for those in `tried`.
-    fn victim_for_a_write(&self, candidates: &[Segment], until: u64, tried: &[u64]) -> Option<Segment> {
+    /// Compacts the segment that gains most of those that the newest list names; false when none is worth it, or fits. Where it `may_copy`, not only
+    /// one of which nothing is left to copy; while the reserve is in use then, one that becomes the reserve.
+    fn compact_listed(&self, until: u64, may_copy: bool) -> Result<bool> {
+        let (engine, log) = (&self.engine, &self.engine.log);
+        let candidates = choose::candidates(engine);
+        let mut passed = Vec::new();
+        if !may_copy || !log.has_reserve() {
+            let room = if may_copy { log.room_of_active() } else { 0 };
+            let costs_room = |segment: &&Segment| {
+                let needed = choose::needed_bytes(engine, segment, false);
+                needed > choose::SLACK && !(self.is_reserve(segment) && needed <= room)
+            };
+            passed.extend(candidates.iter().filter(costs_room).map(|segment| segment.base));
+        }
+        let Some(victim) = self.victim_for_a_write(&candidates, until, &passed) else { return Ok(false) };
+        self.compact_one(&victim, &mut |_| {}).map(|report| report.segments_retired > 0)
+    }
+
+    /// The segment of `candidates`, which begin with the oldest, that gains most, but for those in `passed`.
+    fn victim_for_a_write(&self, candidates: &[Segment], until: u64, passed: &[u64]) -> Option<Segment> {
         let engine = &self.engine;
         let begins_with_oldest = choose::begins_with_oldest(engine, candidates, &|_| false);
         let is_first =
@@ -256,7 +271,7 @@ impl Store {
         let is_set_aside =
             |segment: &Segment| engine.is_set_aside(segment, is_first(segment)) || engine.log.is_held_as_history(segment);
         let set_aside = candidates.iter().filter(|segment| is_set_aside(segment)).map(|segment| segment.base);
-        let passed: Vec<u64> = set_aside.chain(tried.iter().copied()).collect();
+        let passed: Vec<u64> = set_aside.chain(passed.iter().copied()).collect();
         choose::worst_for_a_write(engine, candidates, until, &passed)
     }
 
@@ -265,12 +280,16 @@ impl Store {
     fn list_pays(&self, candidates: &[Segment]) -> bool {
         let (engine, log) = (&self.engine, &self.engine.log);
         let list = log.list_len(log.segment_count());
-        let reserves = log.reserve_extents();
         let brings_back = |segment: &Segment| {
             let both = list + choose::needed_bytes(engine, segment, false);
-            reserves.contains(&(segment.extent + segment.extents - 1)) && both <= choose::taken_bytes(engine, segment)
+            self.is_reserve(segment) && both <= choose::taken_bytes(engine, segment)
         };
         log.room_of_active() >= list || candidates.iter().any(brings_back)
+    }
+
+    /// True when the place of a segment can be the reserve.
+    fn is_reserve(&self, segment: &Segment) -> bool {
+        self.engine.log.reserve_extents().contains(&(segment.extent + segment.extents - 1))
     }
 
     /// Turns `NoSpace` into [`Error::StrandedInTheWay`] when only [giving up](crate::Db::drop_stranded) stranded records would free space.
