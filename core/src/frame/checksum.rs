@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn all_ways_to_the_checksum_agree_at_every_length() {
         let bytes: alloc::vec::Vec<u8> = (0..40_000_u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-        let lengths = (0..if cfg!(miri) { 80 } else { 1200 }).chain([1279, 1280, 1281, 1535, 1536, 2047, 3071, 3072, 3079, 3080, 6200, 9216, 30_001]);
+        let lengths = (0..if cfg!(miri) { 80 } else { 1200 })
+            .chain([1279, 1280, 1281, 1535, 1536, 2047, 3071, 3072, 3079, 3080, 6200, 9216, 30_001]);
         for (from, len) in lengths.enumerate().map(|(number, len)| (number % 9, len)) {
             let bytes = bytes.get(from..from + len).unwrap_or_default();
             for sum in [0, 0x89ab_cdef] {
