@@ -2,7 +2,8 @@
 //! of x, which moves them over the next 256, and added to these, until as many are left (V. Gopal et al., "Fast CRC Computation for Generic
 //! Polynomials Using PCLMULQDQ Instruction", Intel, 2009). What is left has the sum of all, and goes through the lanes.
 //!
-//! Twice as fast as the lanes from 4096 bytes on, where these are as fast as instructions for 32 bytes (AVX2) are. The crate `crc-fast` is as fast, and slower below 4096 bytes.
+//! 88 ns for 4096 bytes and 1130 for 65,536 (`cargo bench -p pipkin-bench --bench checksum`): half of what the lanes take. Instructions for 32 bytes
+//! (AVX2) were no faster than the lanes. The crate `crc-fast` was as fast, slower below 4096 bytes, and has seven dependencies.
 
 use super::lanes;
 use core::arch::x86_64::{
