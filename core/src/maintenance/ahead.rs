@@ -4,7 +4,7 @@
 //! Together with copies in groups it takes 0.75 of the time: 1 M records of 24 + 150 bytes loaded, half of them removed, `compact()`: 287 ns a
 //! record (two processors, ext4, medians of 10 alternations with the version before, quiet machine).
 
-use super::sift::Sifted;
+use super::sift::Record;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::log::Segment;
@@ -19,17 +19,19 @@ pub(super) use imp::sift;
 
 #[cfg(all(feature = "std", not(shuttle)))]
 mod imp {
-    use super::super::sift::{Sieve, whole};
-    use super::{Damage, Engine, Result, Segment, Sifted, Vec};
+    use super::super::sift::{Sieve, Sifted, TOGETHER_BYTES, whole};
+    use super::{Damage, Engine, Record, Result, Segment, Vec};
     use crate::error::Error;
     use crate::planted::{Bug, is};
     use crate::scan::{Found, scan};
     use std::sync::mpsc::{SyncSender, sync_channel};
     use std::thread;
 
-    /// Groups of records that may wait for the thread that copies. Where nothing can be mapped, each may have a copy of a long record.
+    /// Parcels of records that may wait for the thread that copies. Where nothing can be mapped, each may have a copy of a long record.
     const WAITING_MAX: usize = 4;
-    /// Most records of a group, dead ones included: the thread that copies is woken once for each group.
+    /// Most records of a parcel, and the bytes that end one, dead records included: the thread that copies is woken once for each parcel.
+    const PARCEL: (usize, usize) = (512, 2 * TOGETHER_BYTES);
+    /// Most records that are copied together. Writers of their shards wait meanwhile.
     const TOGETHER: usize = 256;
 
     /// True when there is a processor for another thread.
@@ -44,21 +46,37 @@ mod imp {
         segment: &Segment,
         oldest: bool,
         wanted: bool,
-        copy: &mut dyn FnMut(Sifted<'_>) -> Result<()>,
+        copy: &mut dyn FnMut(&[Record<'_>]) -> Result<()>,
     ) -> Result<Option<Vec<Damage>>> {
         if !wanted || is(Bug::CompactUnchecked) {
             return Ok(None);
         }
         thread::scope(|scope| {
-            let (sender, groups) = sync_channel(WAITING_MAX);
+            let (sender, parcels) = sync_channel(WAITING_MAX);
             let reader = thread::Builder::new().name("pipkin-reader".into());
             let Ok(reader) = reader.spawn_scoped(scope, move || read(engine, segment, oldest, &sender)) else { return Ok(None) };
-            let copied = groups.iter().try_for_each(copy);
+            let copied = parcels.iter().try_for_each(|parcel: Sifted<'_>| copy_parcel(&parcel, copy));
             // After a failure the reader finds nobody to send to, and ends.
-            drop(groups);
+            drop(parcels);
             let read = reader.join().unwrap_or(Err(Error::Bug("the thread that reads ahead has panicked")));
             copied.and(read).map(Some)
         })
+    }
+
+    /// Calls `copy` with the groups of a parcel.
+    fn copy_parcel(mut records: &[Record<'_>], copy: &mut dyn FnMut(&[Record<'_>]) -> Result<()>) -> Result<()> {
+        while !records.is_empty() {
+            let mut bytes = 0;
+            let is_last = |(_, frame): &Record<'_>| {
+                bytes += frame.header.frame_len();
+                bytes >= TOGETHER_BYTES
+            };
+            let most = TOGETHER.min(records.len());
+            let (group, others) = records.split_at(records.iter().take(most).position(is_last).map_or(most, |place| place + 1));
+            copy(group)?;
+            records = others;
+        }
+        Ok(())
     }
 
     /// Calls `sync`, and meanwhile has another thread tell the ordered index what was copied: one waits for the device, the other for memory.
@@ -80,31 +98,36 @@ mod imp {
         })
     }
 
-    fn read<'a>(engine: &'a Engine, segment: &Segment, oldest: bool, groups: &SyncSender<Sifted<'a>>) -> Result<Vec<Damage>> {
+    fn read<'a>(engine: &'a Engine, segment: &Segment, oldest: bool, parcels: &SyncSender<Sifted<'a>>) -> Result<Vec<Damage>> {
         // Starting the transfer of what was copied before takes as long as copying a tenth of it.
         engine.log.write_behind();
-        let send = |frames: Sifted<'a>| match groups.send(frames) {
+        let send = |parcel: Sifted<'a>| match parcels.send(parcel) {
             Ok(()) => Ok(()),
             Err(_) => Err(Error::Bug("the thread that copies has ended early")),
         };
-        let mut sieve = Sieve::new(engine, oldest, TOGETHER);
+        let mut sieve = Sieve::new(engine, oldest, PARCEL);
         let mut damage = Vec::new();
         scan(&*engine.log.storage, whole(engine, segment), &mut |found| match found {
-            Found::Frame { offset, header } if sieve.add(offset, &header) => send(sieve.sift()?),
-            Found::Frame { .. } => Ok(()),
+            Found::Frame { offset, header } => {
+                if sieve.add(offset, &header)? {
+                    send(sieve.sift())
+                } else {
+                    Ok(())
+                }
+            }
             Found::Damage(place) => {
                 damage.push(place);
                 Ok(())
             }
         })?;
-        send(sieve.sift()?)?;
+        send(sieve.sift())?;
         Ok(damage)
     }
 }
 
 #[cfg(not(all(feature = "std", not(shuttle))))]
 mod imp {
-    use super::{Damage, Engine, Result, Segment, Sifted, Vec};
+    use super::{Damage, Engine, Record, Result, Segment, Vec};
 
     #[cfg(feature = "std")]
     pub(in super::super) const fn is_of_use() -> bool {
@@ -124,7 +147,7 @@ mod imp {
         _segment: &Segment,
         _oldest: bool,
         _wanted: bool,
-        _copy: &mut dyn FnMut(Sifted<'_>) -> Result<()>,
+        _copy: &mut dyn FnMut(&[Record<'_>]) -> Result<()>,
     ) -> Result<Option<Vec<Damage>>> {
         Ok(None)
     }

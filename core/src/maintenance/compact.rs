@@ -114,7 +114,7 @@ impl Store {
     fn empty_all(&self, plan: &Plan, progress: &mut dyn FnMut(CompactProgress), report: &mut CompactReport) -> Result<()> {
         let engine = &self.engine;
         let total = plan.segments.len() as u64;
-        let mut emptying = self.emptying_asked()?;
+        let mut emptying = self.emptying_asked()?.with_first_sync_after(engine.log.geometry.segment_size());
         let mut segments = plan.segments.clone();
         #[cfg(feature = "compress")]
         let compressor = self.compressor()?;

@@ -4,7 +4,7 @@
 #[cfg(feature = "compress")]
 use super::compressed::Recoded;
 use super::report::CompactReport;
-use super::sift::{Sieve, Sifted, whole};
+use super::sift::{Record, Sieve, TOGETHER_BYTES, whole};
 use super::{ahead, choose, expired};
 use crate::engine::{Engine, FullKey};
 use crate::error::Result;
@@ -27,8 +27,9 @@ const TOGETHER: usize = 64;
 pub(crate) struct Emptying<'a> {
     engine: &'a Engine,
     emptied: Vec<Segment>,
-    /// Bytes copied since the last sync, and how many may be copied per sync.
+    /// Bytes copied since the last sync, how many may be copied before the next one, and how many per sync at most.
     copied: u64,
+    copied_next: u64,
     copied_max: u64,
     copies: Copies,
     /// Segments are read and verified in another thread.
@@ -44,6 +45,7 @@ impl<'a> Emptying<'a> {
             engine,
             emptied: Vec::new(),
             copied: 0,
+            copied_next: copied_max,
             copied_max,
             copies: Copies::default(),
             ahead: false,
@@ -56,6 +58,12 @@ impl<'a> Emptying<'a> {
     #[cfg(feature = "compress")]
     pub(super) fn with_compressor(self, compressor: super::compressed::Compressor) -> Self {
         Self { compressor, ..self }
+    }
+
+    /// The same whose first sync covers `bytes` bytes, the next one twice as many, and so on up to the limit: while little is free, copies go to the
+    /// end of the file, from where they must move again before it can be cut.
+    pub(super) fn with_first_sync_after(self, bytes: u64) -> Self {
+        Self { copied_next: bytes.min(self.copied_max), ..self }
     }
 
     /// The same with another thread that reads and verifies the segments, if the host has a processor for it.
@@ -76,7 +84,7 @@ impl<'a> Emptying<'a> {
     /// True when the group should be retired before `segment` is emptied: many bytes or segments wait for the sync, or there is no room for
     /// its live records now.
     pub(crate) fn is_full_for(&self, segment: &Segment) -> bool {
-        let is_much = self.copied >= self.copied_max || self.emptied.len() >= EMPTIED_MAX;
+        let is_much = self.copied >= self.copied_next || self.emptied.len() >= EMPTIED_MAX;
         let needed = || choose::needed_bytes(self.engine, segment, self.is_oldest(segment));
         !self.is_none() && (is_much || !self.engine.log.has_room(needed()))
     }
@@ -126,12 +134,12 @@ impl<'a> Emptying<'a> {
         let copies = &mut self.copies;
         #[cfg(feature = "compress")]
         let compressor = &self.compressor;
-        let mut copy = |frames: Sifted<'_>, report: &mut CompactReport| {
+        let mut copy = |frames: &[Record<'_>], report: &mut CompactReport| {
             #[cfg(feature = "compress")]
-            let recoded = recoded(engine, compressor, &frames);
+            let recoded = recoded(engine, compressor, frames);
             #[cfg(not(feature = "compress"))]
             let recoded: [Option<Recoded>; 0] = [];
-            copy_sifted(engine, &pin, (&frames, &recoded), oldest, copies, report)?;
+            copy_sifted(engine, &pin, (frames, &recoded), oldest, copies, report)?;
             #[cfg(feature = "ordered")]
             engine.make_many_moves();
             pace(report.bytes_copied);
@@ -140,18 +148,21 @@ impl<'a> Emptying<'a> {
         let damage = match ahead::sift(engine, segment, oldest, self.ahead, &mut |frames| copy(frames, &mut report))? {
             Some(damage) => damage,
             None => {
-                let mut sieve = Sieve::new(engine, oldest, TOGETHER);
+                let mut sieve = Sieve::new(engine, oldest, (TOGETHER, TOGETHER_BYTES));
                 let mut damage = Vec::new();
                 scan(&*log.storage, whole(engine, segment), &mut |found| {
                     match found {
-                        Found::Frame { offset, header } if sieve.add(offset, &header) => copy(sieve.sift()?, &mut report)?,
-                        Found::Frame { .. } => {}
+                        Found::Frame { offset, header } => {
+                            if sieve.add(offset, &header)? {
+                                copy(&sieve.sift(), &mut report)?;
+                            }
+                        }
                         Found::Damage(place) if is(Bug::CompactUnchecked) => resign(engine, place.offset, &mut report)?,
                         Found::Damage(place) => damage.push(place),
                     }
                     Ok(())
                 })?;
-                copy(sieve.sift()?, &mut report)?;
+                copy(&sieve.sift(), &mut report)?;
                 log.write_behind();
                 damage
             }
@@ -170,6 +181,7 @@ impl<'a> Emptying<'a> {
         #[cfg(not(feature = "ordered"))]
         sync()?;
         self.copied = 0;
+        self.copied_next = self.copied_next.saturating_mul(2).min(self.copied_max);
         // In the order in which they were emptied: a tombstone may be dropped only once everything older is.
         self.emptied.drain(..).try_for_each(|segment| log.retire(&self.engine.pins, segment))
     }
@@ -196,7 +208,7 @@ enum Recoded {}
 
 /// The records of a group whose copies are compressed, by their places in it; none at all where nothing is.
 #[cfg(feature = "compress")]
-fn recoded(engine: &Engine, compressor: &super::compressed::Compressor, frames: &Sifted<'_>) -> Vec<Option<Recoded>> {
+fn recoded(engine: &Engine, compressor: &super::compressed::Compressor, frames: &[Record<'_>]) -> Vec<Option<Recoded>> {
     if compressor.is_none() && !engine.log.holds_sealed() {
         return Vec::new();
     }
@@ -282,7 +294,7 @@ fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
 fn copy_sifted(
     engine: &Engine,
     pin: &Pin<'_>,
-    (frames, recoded): (&Sifted<'_>, &[Option<Recoded>]),
+    (frames, recoded): (&[Record<'_>], &[Option<Recoded>]),
     oldest: bool,
     copies: &mut Copies,
     report: &mut CompactReport,

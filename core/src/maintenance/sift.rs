@@ -11,51 +11,51 @@ use crate::scan::Stretch;
 use alloc::vec::Vec;
 
 /// A group ends with the record that brings it to this many bytes.
-const TOGETHER_BYTES: usize = 64 * 1024;
+pub(super) const TOGETHER_BYTES: usize = 64 * 1024;
 
 /// Collects the records of a segment that may have to be copied, in the order of the log.
 pub(super) struct Sieve<'a> {
     engine: &'a Engine,
     pin: Pin<'a>,
     oldest: bool,
-    together: usize,
-    offsets: Vec<u64>,
+    /// Most records of a group, and the bytes that end one.
+    most: (usize, usize),
+    records: Sifted<'a>,
     /// Length of all of them, dead ones included.
     bytes: usize,
 }
 
-/// Records that may have to be copied, with the hashes of their keys.
-pub(super) type Sifted<'a> = Vec<(KeyHash, Frame<'a>)>;
+/// A record that may have to be copied, with the hash of its key.
+pub(super) type Record<'a> = (KeyHash, Frame<'a>);
+/// A group of them.
+pub(super) type Sifted<'a> = Vec<Record<'a>>;
 
 impl<'a> Sieve<'a> {
-    /// `oldest` as for [`Emptying::is_oldest`]; groups of at most `together` records.
-    pub(super) fn new(engine: &'a Engine, oldest: bool, together: usize) -> Self {
+    /// `oldest` as for [`Emptying::is_oldest`]; a group has at most so many records, and ends with the one that brings it to so many bytes.
+    pub(super) fn new(engine: &'a Engine, oldest: bool, most: (usize, usize)) -> Self {
         // Nothing reuses the segment while this pin lives.
-        Self { engine, pin: engine.pins.pin(), oldest, together, offsets: Vec::with_capacity(together), bytes: 0 }
+        Self { engine, pin: engine.pins.pin(), oldest, most, records: Vec::with_capacity(most.0), bytes: 0 }
     }
 
     /// Adds a record that a scan has found; true when it is time to [sift](Self::sift).
-    pub(super) fn add(&mut self, offset: u64, header: &Header) -> bool {
+    pub(super) fn add(&mut self, offset: u64, header: &Header) -> Result<bool> {
         let kind = header.kind;
         if kind == Kind::Put || kind.is_carried() || kind == Kind::Tombstone && !self.oldest {
-            self.offsets.push(offset);
+            let frame = self.engine.log.frame(offset)?;
+            let hash = self.engine.full_key(frame.header.namespace, frame.key()).hash;
+            // Long before the look-up: a line of the index is rarely in a cache, nor is the way to its page.
+            self.engine.index.prefetch(&self.pin, hash);
+            self.records.push((hash, frame));
             self.bytes += header.frame_len();
         }
-        self.offsets.len() >= self.together || self.bytes >= TOGETHER_BYTES
+        Ok(self.records.len() >= self.most.0 || self.bytes >= self.most.1)
     }
 
     /// Takes the records out, without most of those that do not count any more: they are recognised without a lock.
-    pub(super) fn sift(&mut self) -> Result<Sifted<'a>> {
+    pub(super) fn sift(&mut self) -> Sifted<'a> {
         self.bytes = 0;
-        let mut frames = Vec::with_capacity(self.offsets.len());
-        for offset in self.offsets.drain(..) {
-            let frame = self.engine.log.frame(offset)?;
-            let hash = self.engine.full_key(frame.header.namespace, frame.key()).hash;
-            // Prefetch all slots before the first look-up.
-            self.engine.index.prefetch(&self.pin, hash);
-            frames.push((hash, frame));
-        }
-        frames.retain(|(hash, frame)| {
+        let mut records = core::mem::replace(&mut self.records, Vec::with_capacity(self.most.0));
+        records.retain(|(hash, frame)| {
             let (kind, offset) = (frame.header.kind, frame.offset);
             // What has expired and is in the index no more may need a tombstone.
             let may_count = kind != Kind::Put || frame.header.expires();
@@ -63,7 +63,7 @@ impl<'a> Sieve<'a> {
                 || self.engine.index.may_point_at(self.engine.medium(), &self.pin, *hash, offset)
                 || is(Bug::CompactOvertakes)
         });
-        Ok(frames)
+        records
     }
 }
 

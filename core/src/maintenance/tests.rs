@@ -1,6 +1,7 @@
 //! Which segments are chosen, by figures that the tests set.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
+mod again;
 mod dated;
 #[cfg(feature = "testing")]
 mod due;

@@ -164,7 +164,7 @@ fn a_part_that_has_rotted_is_an_error_and_the_next_opening_heals_it() {
         .collect();
     assert!(damaged.len() > 4_000, "{}", damaged.len());
     // The seed of the hashes is drawn: which keys lie in the bytes that stayed whole differs from run to run.
-    let one = damaged[0].to_le_bytes();
+    let one = damaged.first().unwrap().to_le_bytes();
     assert!(matches!(db.insert(one, "x"), Err(Error::IndexDamaged { .. })), "a write over what cannot be read");
     assert!(db.iter().any(|record| record.is_err()));
     assert!(matches!(db.compact(), Err(Error::IndexDamaged { .. }) | Ok(_)));
