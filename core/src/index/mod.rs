@@ -104,16 +104,22 @@ impl Index {
         &self.shards[index % SHARDS]
     }
 
-    /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result.
+    /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result. It looks into the table only:
+    /// the caller has seen that this [is all](Self::is_unclear).
     #[inline]
-    pub(crate) fn find<T>(
+    pub(crate) fn find<T>(&self, pin: &Pin<'_>, hash: KeyHash, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        self.shard(hash.shard()).find(pin, hash.tag(), found)
+    }
+
+    /// The same, wherever the slots are.
+    pub(crate) fn find_anywhere<T>(
         &self,
         storage: &dyn Storage,
         pin: &Pin<'_>,
         hash: KeyHash,
         found: impl FnMut(u64) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        self.shard(hash.shard()).find(storage, pin, hash.tag(), found)
+        self.shard(hash.shard()).find_anywhere(storage, pin, hash.tag(), found)
     }
 
     /// Prefetches the cache line where the search for `hash` begins.
@@ -133,8 +139,8 @@ impl Index {
     #[inline]
     pub(crate) fn may_point_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
         let shard = self.shard(hash.shard());
-        // Where the slots in the file cannot be read, whoever asks under the lock gets the error.
-        shard.is_parked() || shard.has(storage, pin, hash.slot(offset)).unwrap_or(true)
+        let slot = hash.slot(offset);
+        if shard.is_unclear() { shard.may_have(storage, pin, slot) } else { shard.has(pin, slot) }
     }
 
     /// True when the table of the shard of `hash` alone does not answer: the shard has not been needed since the store was opened, and must
@@ -165,7 +171,7 @@ impl Index {
 
     /// True when the index points at the record at `offset`. Without a lock.
     pub(crate) fn points_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> Result<bool> {
-        self.shard(hash.shard()).has(storage, pin, hash.slot(offset))
+        self.shard(hash.shard()).has_anywhere(storage, pin, hash.slot(offset))
     }
 
     /// True when nobody holds the shard of `hash`.
