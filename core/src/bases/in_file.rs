@@ -29,7 +29,7 @@ impl Engine {
         parts: &[ShardPlace],
     ) -> Result<()> {
         let whole = parts.first().filter(|_| self.keeps_in_file()).map(|part| part.slots);
-        match whole.map(|part| load_base(self.medium(), number, part)).transpose()?.flatten() {
+        match whole.map(|part| load_base(self.medium(), number, part, &self.bases.rot)).transpose()?.flatten() {
             Some((base, slots)) => shard.load_over(&self.pins, image, base, &slots),
             None => shard.load(&self.pins, image),
         }
@@ -65,7 +65,7 @@ impl Engine {
             None => None,
             Some(part) if is_it(part) => return Ok(()),
             // Read before the shard is locked. `None`, too, for a part that is sealed.
-            Some(part) => match load_base(self.medium(), number, part)? {
+            Some(part) => match load_base(self.medium(), number, part, &self.bases.rot)? {
                 None if base.is_none() => return Ok(()),
                 next => next,
             },

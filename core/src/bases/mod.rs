@@ -5,6 +5,8 @@
 pub(crate) use held::Bases;
 
 #[cfg(feature = "std")]
+mod heal;
+#[cfg(feature = "std")]
 mod held;
 #[cfg(feature = "std")]
 mod in_file;
@@ -17,6 +19,10 @@ impl crate::engine::Engine {
     }
 
     pub(crate) const fn is_over_newer_max(&self) -> bool {
+        false
+    }
+
+    pub(crate) const fn is_rotten(&self) -> bool {
         false
     }
 

@@ -4,12 +4,14 @@
 //! A look-up finds the group by its fences, reads it, some 450 bytes, and compares the checksum, since bytes that were verified once may
 //! rot later, and a slot that is not seen would be a record that is lost without a word.
 
+use super::rot::Rot;
 use super::slot::{Slot, TAG_BITS};
 use crate::error::{Error, Result};
 use crate::frame::{crc32c, decode_u64};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -52,6 +54,8 @@ pub(crate) struct Base {
     /// The first tag of each group.
     tags: Box<[u32]>,
     groups: Box<[Group]>,
+    /// Hears of damage.
+    rot: Arc<Rot>,
 }
 
 /// Bytes of the distance of two tags.
@@ -61,7 +65,7 @@ const fn distance_len(distance: u64) -> usize {
 
 impl Base {
     /// The base of a part whose bytes of slots have just been verified and decoded; `None` where they do not belong together.
-    pub(crate) fn new(place: BasePlace, bytes: &[u8], slots: &[Slot]) -> Option<Self> {
+    pub(crate) fn new(place: BasePlace, bytes: &[u8], slots: &[Slot], rot: &Arc<Rot>) -> Option<Self> {
         let (mut tags, mut groups): (Vec<u32>, Vec<Group>) = (Vec::new(), Vec::new());
         let (mut at, mut before, mut in_group) = (0_usize, 0, 0);
         for slot in slots {
@@ -80,7 +84,8 @@ impl Base {
         for (group, end) in groups.iter_mut().zip(ends) {
             group.crc = crc32c(bytes.get(group.at as usize..end as usize)?);
         }
-        let base = Self { place, len: slots.len(), bytes: bytes.len() as u32, tags: tags.into(), groups: groups.into() };
+        let (tags, groups) = (tags.into(), groups.into());
+        let base = Self { place, len: slots.len(), bytes: bytes.len() as u32, tags, groups, rot: rot.clone() };
         (at == bytes.len()).then_some(base)
     }
 
@@ -225,6 +230,7 @@ impl Base {
 
     #[cold]
     fn damaged(&self, number: usize) -> Error {
+        self.rot.note();
         Error::IndexDamaged { offset: self.place.slots + u64::from(self.range(number).start) }
     }
 

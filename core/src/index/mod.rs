@@ -12,6 +12,8 @@ mod dump;
 mod expiring;
 mod over;
 mod parked;
+#[cfg(feature = "std")]
+mod rot;
 mod shard;
 mod slot;
 mod state;
@@ -21,6 +23,8 @@ mod table;
 pub(crate) use base::{Base, BasePlace};
 pub(crate) use dump::{Dump, Expiring, ShardChanges, ShardImage};
 pub(crate) use parked::Parked;
+#[cfg(feature = "std")]
+pub(crate) use rot::Rot;
 pub(crate) use shard::ShardGuard;
 pub(crate) use slot::Slot;
 

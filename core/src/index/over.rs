@@ -149,6 +149,21 @@ impl ShardGuard<'_> {
         self.table().map_or(0, |table| table.bytes() + table.below.as_ref().map_or(0, masked))
     }
 
+    /// True when it holds this slot in memory.
+    pub(crate) fn has_in_memory(&self, slot: Slot) -> bool {
+        self.table().is_some_and(|table| table.has(slot))
+    }
+
+    /// Replaces the content of the shard by what the log has, which no snapshot has. The calendar stays, with what the copy adds to it.
+    pub(crate) fn load_anew(&mut self, pins: &Pins, mut image: ShardImage) {
+        let expiring = core::mem::take(&mut image.expiring);
+        self.load(pins, image);
+        self.forget_changes();
+        for (from, slot) in expiring.iter().flat_map(|one| one.slots.iter().map(|slot| (one.from, *slot))) {
+            self.expires(slot, from);
+        }
+    }
+
     /// Replaces the content of the shard by a copy, whose slots are sorted, of which only what differs from a base is kept in memory. `slots`
     /// are those of the base.
     pub(crate) fn load_over(&mut self, pins: &Pins, image: ShardImage, base: Base, slots: &[Slot]) {

@@ -8,6 +8,7 @@ use crate::frame::encode_u64;
 use crate::limits::DATA_START;
 use crate::storage::{MemoryStorage, Storage};
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Where the slots of a base lie: close to the end of a block.
@@ -30,7 +31,7 @@ pub(super) fn base_of(slots: &[Slot]) -> (Base, MemoryStorage) {
     let (storage, bytes) = (MemoryStorage::new(), bytes_of(slots));
     storage.write_at(AT, &[&bytes]).unwrap();
     let place = BasePlace { part: AT - 16, salt: 7, slots: AT, width: WIDTH };
-    (Base::new(place, &bytes, slots).unwrap(), storage)
+    (Base::new(place, &bytes, slots, &Arc::default()).unwrap(), storage)
 }
 
 fn random(state: &mut u64, below: u64) -> u64 {

@@ -357,6 +357,12 @@ impl ShardGuard<'_> {
         self.state.changes = Changes::none();
     }
 
+    /// The next snapshot has the shard as a whole.
+    #[cfg(feature = "std")]
+    pub(super) fn forget_changes(&mut self) {
+        self.state.changes = Changes::Unknown;
+    }
+
     /// Removes the record at `offset`; false if there is no such slot.
     pub(crate) fn remove(&mut self, pins: &Pins, hash: KeyHash, namespace: u32, offset: u64) -> bool {
         self.remove_slot(pins, Slot::new(hash.tag(), offset), namespace)

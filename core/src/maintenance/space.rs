@@ -35,7 +35,13 @@ impl Store {
         if self.overdue.load(Ordering::Relaxed) {
             self.catch_up_if_possible();
         }
-        write()
+        match write() {
+            Err(error @ Error::IndexDamaged { .. }) => {
+                self.heal_for(error)?;
+                write()
+            }
+            result => result,
+        }
     }
 
     #[cold]

@@ -1,0 +1,75 @@
+//! Healing an index that is damaged where it stays in the file: by the write that meets the damage, by the background maintenance, and by
+//! explicit checkpoints and compactions. A read answers the error meanwhile: it would have to wait until the whole log has been read.
+
+use crate::error::{Error, Result};
+use crate::store::Store;
+#[cfg(feature = "std")]
+use crate::sync::Ordering;
+
+#[cfg(feature = "std")]
+impl Store {
+    /// Called when damage is found, possibly with shards locked: the next maintenance is due at once.
+    pub(crate) fn heal_soon(&self) {
+        self.checkpoint_due.store(0, Ordering::Relaxed);
+        if self.options.has_thread() {
+            self.background.wake();
+        }
+    }
+
+    /// Heals the damage that a write has met, in its thread, which waits until the log has been read: then the write can be repeated.
+    ///
+    /// # Errors
+    ///
+    /// The error that it has met, where the damage is still there.
+    #[cold]
+    pub(crate) fn heal_for(&self, met: Error) -> Result<()> {
+        if self.may_wait_for_the_turn().is_err() {
+            return Err(met);
+        }
+        let _turn = self.turn.lock();
+        self.heal_unasked()?;
+        if self.engine.is_rotten() { Err(met) } else { Ok(()) }
+    }
+
+    /// Builds what is damaged anew. The caller holds the maintenance lock.
+    pub(super) fn heal(&self) -> Result<()> {
+        if self.engine.is_rotten() { self.engine.heal().map(drop) } else { Ok(()) }
+    }
+
+    /// The same, for maintenance that can go on without: where the log is damaged, too, it is left as it is, and tried again after as much log as
+    /// between two checkpoints.
+    pub(super) fn heal_unasked(&self) -> Result<()> {
+        let (next, end) = (&self.engine.bases.heal_next, self.engine.log.end());
+        if !self.engine.is_rotten() || end < next.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let healed = self.heal();
+        if healed.is_err() {
+            next.store(end.saturating_add(self.options.replay_debt_max), Ordering::Relaxed);
+        }
+        match healed {
+            Err(Error::Corrupt { .. }) => Ok(()),
+            healed => healed,
+        }
+    }
+}
+
+/// Without the standard library every index is in memory.
+#[cfg(not(feature = "std"))]
+impl Store {
+    #[cold]
+    #[expect(clippy::unused_self, reason = "a build with the standard library needs it")]
+    pub(crate) fn heal_for(&self, met: Error) -> Result<()> {
+        Err(met)
+    }
+
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a build with the standard library needs them")]
+    pub(super) const fn heal(&self) -> Result<()> {
+        Ok(())
+    }
+
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a build with the standard library needs them")]
+    pub(super) const fn heal_unasked(&self) -> Result<()> {
+        Ok(())
+    }
+}
