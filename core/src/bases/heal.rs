@@ -74,6 +74,9 @@ impl Engine {
                 break;
             }
         }
+        if is(Bug::IndexHealedEarly) {
+            crate::planted::dawdle();
+        }
         let mut shards: Vec<(usize, ShardGuard<'_>)> =
             damaged.iter().map(|&number| (number, self.index.lock_shard(number))).collect();
         if !is(Bug::IndexHealedEarly) {

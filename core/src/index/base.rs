@@ -19,7 +19,7 @@ use core::ops::Range;
 const GROUP_SLOTS: usize = 64;
 /// Bytes of a slot: a varint of the distance of tags, and the offset.
 const SLOT_LEN_MAX: usize = 4 + 6;
-const GROUP_LEN_MAX: usize = GROUP_SLOTS * SLOT_LEN_MAX;
+pub(crate) const GROUP_LEN_MAX: usize = GROUP_SLOTS * SLOT_LEN_MAX;
 /// A group lies in one block of the file, unless one slot of it crosses into the next: a look-up reads the device once.
 const BLOCK: u64 = 4096;
 /// The group of a tag is looked for so many groups before and after the place where tags that are spread evenly have it.
@@ -117,6 +117,11 @@ impl Base {
         let (from, tags) = if is_near { (from, near) } else { (0, &*self.tags) };
         // The group before the first one that begins with the tag may end with it.
         (from + tags.partition_point(is_below)).saturating_sub(1)
+    }
+
+    /// Where in the file a look-up of the tag begins to read.
+    pub(super) fn place_of(&self, tag: u64) -> u64 {
+        self.place.slots + u64::from(self.range(self.first_group(tag)).start)
     }
 
     /// Calls `found` with the slots with `tag`, until it returns a result.

@@ -20,7 +20,7 @@ mod state;
 mod table;
 
 #[cfg(feature = "std")]
-pub(crate) use base::{Base, BasePlace};
+pub(crate) use base::{Base, BasePlace, GROUP_LEN_MAX};
 pub(crate) use dump::{Dump, Expiring, ShardChanges, ShardImage};
 pub(crate) use parked::Parked;
 #[cfg(feature = "std")]
@@ -130,6 +130,13 @@ impl Index {
     #[inline]
     pub(crate) fn prefetch(&self, pin: &Pin<'_>, hash: KeyHash) {
         self.shard(hash.shard()).prefetch(pin, hash.tag());
+    }
+
+    /// Where in the file a look-up of `hash` reads if the table of its shard does not answer: up to [`GROUP_LEN_MAX`] bytes. `None` where all slots are
+    /// in memory, or the shard is not built.
+    #[cfg(feature = "std")]
+    pub(crate) fn place_below(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
+        self.shard(hash.shard()).place_below(pin, hash.tag())
     }
 
     /// The offset of the first record that may belong to `hash`: usually the one that does.

@@ -114,6 +114,12 @@ impl Shard {
         self.table.get(pin)?.first(tag).map(Slot::offset)
     }
 
+    /// See [`Index::place_below`](super::Index::place_below).
+    #[cfg(feature = "std")]
+    pub(super) fn place_below(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
+        Some(self.table.get(pin)?.below.as_ref()?.place_of(tag))
+    }
+
     /// True when its table holds this slot.
     #[inline]
     pub(super) fn has(&self, pin: &Pin<'_>, slot: Slot) -> bool {

@@ -20,15 +20,14 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The error that it has met, where the damage is still there.
+    /// The error that it has met, inside a closure whose call holds a lock. Where the damage could not be healed, the repetition meets it.
     #[cold]
     pub(crate) fn heal_for(&self, met: Error) -> Result<()> {
         if self.may_wait_for_the_turn().is_err() {
             return Err(met);
         }
         let _turn = self.turn.lock();
-        self.heal_unasked()?;
-        if self.engine.is_rotten() { Err(met) } else { Ok(()) }
+        self.heal_unasked()
     }
 
     /// Builds what is damaged anew. The caller holds the maintenance lock.

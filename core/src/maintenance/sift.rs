@@ -55,6 +55,9 @@ impl<'a> Sieve<'a> {
             self.engine.index.prefetch(&self.pin, hash);
             frames.push((hash, frame));
         }
+        // Where the slots are in the file and in no cache, the medium reads those of a group together.
+        let puts = frames.iter().filter(|(_, frame)| frame.header.kind == Kind::Put);
+        self.engine.will_look_up(&self.pin, puts.map(|(hash, _)| *hash));
         frames.retain(|(hash, frame)| {
             let (kind, offset) = (frame.header.kind, frame.offset);
             // What has expired and is in the index no more may need a tombstone.
