@@ -49,6 +49,11 @@ impl Engine {
         self.bases.rot.is_found()
     }
 
+    /// True when maintenance should try to heal what is damaged.
+    pub(crate) fn should_heal(&self) -> bool {
+        self.is_rotten() && self.log.end() >= self.bases.heal_next.load(Ordering::Relaxed)
+    }
+
     /// Reads all slots that are in the file: where one is damaged, others may be.
     fn damaged_shards(&self) -> Result<Vec<usize>> {
         let mut damaged = Vec::new();

@@ -154,17 +154,9 @@ impl Store {
         self.may_wait_for_the_turn()?;
         let _turn = self.turn.lock();
         self.writable()?;
-        let healed = self.heal();
-        self.end_purges()?;
         // As at a close: whoever asks for it wants the next opening to be quick.
-        let mut is_written = self.try_checkpoint(Extent::Closing)?;
-        healed?;
-        if !is_written && self.engine.is_rotten() {
-            // Found while it was written.
-            self.heal()?;
-            is_written = self.try_checkpoint(Extent::Closing)?;
-        }
-        if is_written { Ok(()) } else { Err(Error::NoSpace) }
+        let write = || self.end_purges().and_then(|()| self.try_checkpoint(Extent::Closing));
+        if self.healed(&write)? { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Answers [`Error::Nested`] inside a closure whose call holds a shard or the maintenance lock: waiting for that lock could deadlock.

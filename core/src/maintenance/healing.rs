@@ -30,21 +30,33 @@ impl Store {
         self.heal_unasked()
     }
 
+    /// Heals what is damaged, and writes a checkpoint; also what is found damaged while it is written. Returns whether there was room for a snapshot.
+    pub(super) fn healed(&self, write: &dyn Fn() -> Result<bool>) -> Result<bool> {
+        let healed = self.heal();
+        let is_written = write()?;
+        healed?;
+        if is_written || !self.engine.is_rotten() {
+            return Ok(is_written);
+        }
+        self.heal()?;
+        write()
+    }
+
     /// Builds what is damaged anew. The caller holds the maintenance lock.
-    pub(super) fn heal(&self) -> Result<()> {
+    fn heal(&self) -> Result<()> {
         if self.engine.is_rotten() { self.engine.heal().map(drop) } else { Ok(()) }
     }
 
     /// The same, for maintenance that can go on without: where the log is damaged, too, it is left as it is, and tried again after as much log as
     /// between two checkpoints.
     pub(super) fn heal_unasked(&self) -> Result<()> {
-        let (next, end) = (&self.engine.bases.heal_next, self.engine.log.end());
-        if !self.engine.is_rotten() || end < next.load(Ordering::Relaxed) {
+        if !self.engine.should_heal() {
             return Ok(());
         }
         let healed = self.heal();
         if healed.is_err() {
-            next.store(end.saturating_add(self.options.replay_debt_max), Ordering::Relaxed);
+            let next = self.engine.log.end().saturating_add(self.options.replay_debt_max);
+            self.engine.bases.heal_next.store(next, Ordering::Relaxed);
         }
         match healed {
             Err(Error::Corrupt { .. }) => Ok(()),
@@ -62,9 +74,9 @@ impl Store {
         Err(met)
     }
 
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a build with the standard library needs them")]
-    pub(super) const fn heal(&self) -> Result<()> {
-        Ok(())
+    #[expect(clippy::unused_self, reason = "a build with the standard library needs it")]
+    pub(super) fn healed(&self, write: &dyn Fn() -> Result<bool>) -> Result<bool> {
+        write()
     }
 
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a build with the standard library needs them")]
