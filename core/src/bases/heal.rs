@@ -90,6 +90,9 @@ impl Engine {
         let images = shards.iter().map(|(number, shard)| self.image_anew(&anew, *number, shard));
         let images = images.collect::<Result<Vec<ShardImage>>>()?;
         for ((_, shard), image) in shards.iter_mut().zip(images) {
+            for one in &image.expiring {
+                self.count_again(shard, &one.slots)?;
+            }
             shard.load_anew(&self.pins, image);
         }
         Ok(damaged.len() as u64)
@@ -109,12 +112,11 @@ impl Engine {
         for (namespace, count) in more {
             let gone = self.taken_out(&image.slots, shard, namespace)?;
             if gone.len() as u64 == count - shard.count(namespace) {
-                image.slots.retain(|slot| !gone.contains(slot));
+                image.slots.retain(|slot| gone.binary_search(slot).is_err());
                 image.counts.retain(|&(other, _)| other != namespace);
                 image.counts.extend(Some((namespace, shard.count(namespace))).filter(|&(_, count)| count > 0));
             } else {
-                // Which of them were swept cannot be told. All have expired, so that none answers; they are swept again, and must have counted.
-                self.count_again(shard, &gone)?;
+                // Which of them were swept cannot be told. All have expired, so that none answers; they are swept again.
                 image.expiring.push(Expiring { from: 0, slots: gone });
             }
         }
@@ -137,6 +139,7 @@ impl Engine {
         Ok(out)
     }
 
+    /// What is swept again must have counted: too much of a segment counts then for those that were not swept, until it is emptied.
     fn count_again(&self, shard: &ShardGuard<'_>, slots: &[Slot]) -> Result<()> {
         for slot in slots {
             let len = self.log.frame(slot.offset())?.header.frame_len() as i64;
