@@ -59,13 +59,16 @@ impl Engine {
     /// File offsets of the records with a hash.
     fn offsets(&self, by: &By<'_>, hash: KeyHash) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
-        let note = |offset: u64| {
+        let mut note = |offset: u64| {
             offsets.push(offset);
             Ok(None::<()>)
         };
         match by {
-            By::Reader(pin) => self.index.find(self.medium(), pin, hash, note)?,
-            By::Writer(shard) => shard.find(self.medium(), hash, note)?,
+            By::Reader(pin) => self.index.find_anywhere(self.medium(), pin, hash, note)?,
+            By::Writer(shard) => {
+                shard.find(hash, &mut note)?;
+                shard.find_below(self.medium(), hash, note)?
+            }
         };
         Ok(offsets)
     }
@@ -151,7 +154,7 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let is_it = |found: u64| Ok((found == offset).then_some(()));
-        Ok(self.index.find(self.medium(), pin, self.hash_of(&frame), is_it)?.is_some())
+        Ok(self.index.find_anywhere(self.medium(), pin, self.hash_of(&frame), is_it)?.is_some())
     }
 
     /// Called when all live records of `segment` have been copied out, except `damage`. True when no damaged record counts any more, so

@@ -130,21 +130,25 @@ impl Engine {
         FullKey { namespace, key, hash }: FullKey<'_>,
     ) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
-        let is_unclear = self.index.is_unclear(hash);
-        if is_unclear {
-            if self.log.follows() {
-                return self.find_followed(pin, FullKey { namespace, key, hash });
-            }
-            if self.index.is_parked(hash) {
-                drop(self.lock(hash)?);
-            }
+        if self.index.is_unclear(hash) {
+            return self.find_unclear(pin, FullKey { namespace, key, hash });
         }
-        let found = self.index.find(self.medium(), pin, hash, |offset| self.log.frame_if(offset, same));
-        if is_unclear && self.doubt.get().is_some() || found.is_err() {
-            self.find_again(&By::Reader(pin), FullKey { namespace, key, hash }, found)
-        } else {
-            found
+        let found = self.index.find(pin, hash, |offset| self.log.frame_if(offset, same));
+        if found.is_err() { self.find_again(&By::Reader(pin), FullKey { namespace, key, hash }, found) } else { found }
+    }
+
+    /// [`Self::find_kept`] where the table of the shard alone does not answer.
+    #[cold]
+    fn find_unclear<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+        if self.log.follows() {
+            return self.find_followed(pin, key);
         }
+        if self.index.is_parked(key.hash) {
+            drop(self.lock(key.hash)?);
+        }
+        let same = |number: u32, other: &[u8]| number == key.namespace && other == key.key;
+        let found = self.index.find_anywhere(self.medium(), pin, key.hash, |offset| self.log.frame_if(offset, same));
+        if self.doubt.get().is_some() || found.is_err() { self.find_again(&By::Reader(pin), key, found) } else { found }
     }
 
     /// Prefetches the slots of some keys.
@@ -179,7 +183,10 @@ impl Engine {
         FullKey { namespace, key, hash }: FullKey<'_>,
     ) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
-        let found = shard.find(self.medium(), hash, |offset| self.log.frame_if(offset, same));
+        let found = match shard.find(hash, |offset| self.log.frame_if(offset, same)) {
+            Ok(None) if shard.is_unclear() => self.frame_below(shard, FullKey { namespace, key, hash }),
+            found => found,
+        };
         if found.is_err() || self.doubt.get().is_some() {
             self.find_again(&By::Writer(shard), FullKey { namespace, key, hash }, found)
         } else {
@@ -191,10 +198,28 @@ impl Engine {
     pub(crate) fn find_locked(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Option<Placed>> {
         let FullKey { namespace, key: name, hash } = key;
         let same = |number: u32, other: &[u8]| number == namespace && other == name;
-        match shard.find(self.medium(), hash, |offset| self.log.frame_if(offset, same)) {
+        match shard.find(hash, |offset| self.log.frame_if(offset, same)) {
+            Ok(Some(frame)) => Ok(Some(Placed { offset: frame.offset, len: frame.header.frame_len() as u64 })),
+            Ok(None) if shard.is_unclear() => self.find_locked_below(shard, key),
+            Ok(None) => Ok(None),
+            Err(error) => self.find_damaged(shard, key, error),
+        }
+    }
+
+    /// [`Self::find_locked`] among the slots below the table.
+    #[cold]
+    fn find_locked_below(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Option<Placed>> {
+        match self.frame_below(shard, key) {
             Ok(frame) => Ok(frame.map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 })),
             Err(error) => self.find_damaged(shard, key, error),
         }
+    }
+
+    /// The record of a key that a locked shard has below its table.
+    #[cold]
+    fn frame_below(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Option<Frame<'_>>> {
+        let same = |number: u32, other: &[u8]| number == key.namespace && other == key.key;
+        shard.find_below(self.medium(), key.hash, |offset| self.log.frame_if(offset, same))
     }
 
     /// Publishes a record: the index points at `new` from now on. Cannot fail.

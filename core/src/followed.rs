@@ -45,7 +45,7 @@ impl Engine {
         let FullKey { namespace, key: name, hash } = key;
         for _ in 0..LOOKS_MAX {
             let mut offsets = Vec::new();
-            self.index.find(self.medium(), pin, hash, |offset| {
+            self.index.find(pin, hash, |offset| {
                 offsets.push(offset);
                 Ok(None::<()>)
             })?;
@@ -84,7 +84,7 @@ impl Engine {
         // Snapshots ask when the old record was first written.
         if self.replaces(header) && !self.moments.any() {
             let (mut slots, mut last) = (0, 0);
-            shard.find(self.medium(), key.hash, |offset| {
+            shard.find(key.hash, |offset| {
                 (slots, last) = (slots + 1, offset);
                 Ok(None::<()>)
             })?;
@@ -99,7 +99,7 @@ impl Engine {
 
     /// What the index has of a key that a record of the log is of.
     fn known_of(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Known> {
-        match shard.find(self.medium(), key.hash, |offset| self.frame_of(key, offset)) {
+        match shard.find(key.hash, |offset| self.frame_of(key, offset)) {
             Ok(found) => Ok(found.map_or(Known::Nothing, |frame| self.known(&frame))),
             Err(error) if error.may_be_reuse() => match self.log.or_fenced(error) {
                 Error::Overtaken => self.known_among(shard, key),
@@ -125,7 +125,7 @@ impl Engine {
     #[cold]
     fn known_among(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Known> {
         let (mut offsets, mut vanished) = (Vec::new(), Vec::new());
-        shard.find(self.medium(), key.hash, |offset| {
+        shard.find(key.hash, |offset| {
             offsets.push(offset);
             Ok(None::<()>)
         })?;

@@ -65,6 +65,10 @@ pub enum Bug {
     IndexMaskIgnored,
     /// A slot in the file is masked before the one that replaces it is in the index.
     IndexMaskedBeforePut,
+    /// An index that is built anew has nothing of what was written while the log was read.
+    IndexHealedEarly,
+    /// A damaged record is left out of an index that is built anew.
+    IndexHealedAcrossDamage,
     /// The space of an index snapshot is used again while slots in it are read.
     IndexExtentsFreedEarly,
     /// A flush counts as done before its sync has returned.
@@ -466,6 +470,8 @@ mod imp {
             Self::IndexGroupUnchecked,
             Self::IndexMaskIgnored,
             Self::IndexMaskedBeforePut,
+            Self::IndexHealedEarly,
+            Self::IndexHealedAcrossDamage,
             Self::IndexExtentsFreedEarly,
             Self::NoteAfterSlot,
             Self::SnapshotUnsettled,

@@ -18,6 +18,7 @@ fn an_index_in_the_file_answers_like_one_in_memory_or_with_an_error() {
     unwrap("index in the file", run(&Budget { histories, steps: STEPS, races: histories / 2, seed: 1 }, &counts));
     counts.loaded.finish("openings with a snapshot");
     counts.rotten.finish("reads of rotten bytes that were errors");
+    counts.healed.finish("times that rotten parts were built anew");
     counts.full.finish("checkpoints without room for a snapshot");
     counts.reads.finish(format_args!("{histories} histories"));
 }

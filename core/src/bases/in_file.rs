@@ -3,16 +3,26 @@
 use super::held::Held;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::index::{SHARDS, ShardGuard, ShardImage};
+use crate::index::{GROUP_LEN_MAX, KeyHash, SHARDS, ShardGuard, ShardImage};
 use crate::log::SnapshotSegment;
+use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use crate::snapshot::{Directory, PartPlace, ShardPlace, load_base};
 use crate::sorted::Set;
+use alloc::vec::Vec;
 
 impl Engine {
     /// True if slots may stay in the file.
     pub(crate) const fn keeps_in_file(&self) -> bool {
         self.bases.newer_max.is_some()
+    }
+
+    /// Announces to the host what look-ups of these keys read of the index.
+    pub(crate) fn will_look_up(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) {
+        if self.keeps_in_file() {
+            let places: Vec<u64> = hashes.filter_map(|hash| self.index.place_below(pin, hash)).collect();
+            self.medium().will_read(&places, GROUP_LEN_MAX);
+        }
     }
 
     /// True when what is newer than the bases takes more memory than it may: the next snapshot is written whole.
@@ -29,7 +39,7 @@ impl Engine {
         parts: &[ShardPlace],
     ) -> Result<()> {
         let whole = parts.first().filter(|_| self.keeps_in_file()).map(|part| part.slots);
-        match whole.map(|part| load_base(self.medium(), number, part)).transpose()?.flatten() {
+        match whole.map(|part| load_base(self.medium(), number, part, &self.bases.rot)).transpose()?.flatten() {
             Some((base, slots)) => shard.load_over(&self.pins, image, base, &slots),
             None => shard.load(&self.pins, image),
         }
@@ -65,7 +75,7 @@ impl Engine {
             None => None,
             Some(part) if is_it(part) => return Ok(()),
             // Read before the shard is locked. `None`, too, for a part that is sealed.
-            Some(part) => match load_base(self.medium(), number, part)? {
+            Some(part) => match load_base(self.medium(), number, part, &self.bases.rot)? {
                 None if base.is_none() => return Ok(()),
                 next => next,
             },

@@ -5,6 +5,8 @@
 pub(crate) use held::Bases;
 
 #[cfg(feature = "std")]
+mod heal;
+#[cfg(feature = "std")]
 mod held;
 #[cfg(feature = "std")]
 mod in_file;
@@ -19,6 +21,9 @@ impl crate::engine::Engine {
     pub(crate) const fn is_over_newer_max(&self) -> bool {
         false
     }
+
+    #[expect(clippy::unused_self, reason = "a build with the standard library needs it")]
+    pub(crate) fn will_look_up(&self, _: &crate::pins::Pin<'_>, _: impl Iterator<Item = crate::index::KeyHash>) {}
 
     pub(crate) const fn free_bases(&self) -> u64 {
         0

@@ -314,6 +314,12 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         engine,
     });
     #[cfg(feature = "std")]
+    if store.engine.keeps_in_file() {
+        let heard = Arc::downgrade(&store);
+        // Whoever finds it keeps the store open: this is never its last owner.
+        store.engine.bases.rot.tell(Box::new(move || heard.upgrade().iter().for_each(|store| store.heal_soon())));
+    }
+    #[cfg(feature = "std")]
     if options.has_thread() {
         // Ignoring the error is safe: either it has closed the store to writes, and the next write reports that, or there is no space, and
         // nothing is lost.

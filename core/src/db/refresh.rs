@@ -386,5 +386,5 @@ impl Store {
     }
 }
 
-#[cfg(all(test, feature = "std", not(shuttle)))]
+#[cfg(all(test, feature = "std", feature = "followers", not(shuttle)))]
 mod tests;

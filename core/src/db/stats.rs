@@ -55,6 +55,9 @@ pub struct Stats {
     pub index_bytes: u64,
     /// Bytes of the file that are read as a part of the index, see [`Builder::index_memory`](crate::Builder::index_memory).
     pub index_file_bytes: u64,
+    /// Parts of the index, of 256, that were built anew from the log since the store was opened, as they were damaged in the file. It cost time; no
+    /// record is lost.
+    pub index_rebuilt: u64,
     /// Bytes of log that opening after a crash would replay.
     pub replay_debt: u64,
     /// Number of named namespaces.
@@ -241,9 +244,9 @@ impl Store {
         #[cfg(not(feature = "events"))]
         let index_bytes = engine.index.bytes();
         #[cfg(feature = "std")]
-        let index_file_bytes = engine.index.file_bytes();
+        let (index_file_bytes, index_rebuilt) = (engine.index.file_bytes(), engine.bases.built_anew.load(Ordering::Relaxed));
         #[cfg(not(feature = "std"))]
-        let index_file_bytes = 0;
+        let (index_file_bytes, index_rebuilt) = (0, 0);
         let damaged_segments = engine.count_set_aside();
         let log = &engine.log;
         let usage = log.usage();
@@ -266,6 +269,7 @@ impl Store {
             segment_size: log.geometry.segment_size(),
             index_bytes,
             index_file_bytes,
+            index_rebuilt,
             #[cfg(feature = "ordered")]
             orders_rebuilt: engine.orders_lost.load(Ordering::Relaxed),
             #[cfg(not(feature = "ordered"))]

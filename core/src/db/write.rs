@@ -323,6 +323,23 @@ impl Store {
         self.let_the_first_go();
         #[cfg(feature = "compress")]
         self.know_dictionaries(name);
+        match self.change_known(name, ttl, key, decide) {
+            Err(error @ Error::IndexDamaged { .. }) => {
+                // Met by the look-up: nothing has been decided yet.
+                self.heal_for(error)?;
+                self.change_known(name, ttl, key, decide)
+            }
+            result => result,
+        }
+    }
+
+    fn change_known(
+        &self,
+        name: &Name,
+        ttl: Ttl,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change,
+    ) -> Result<()> {
         while let Some(number) = self.or_what_is_kept(self.change_locked(name, ttl, key, decide))? {
             // The record's dictionary is read without a lock; nothing has been decided yet.
             self.engine.know_dictionary(number)?;

@@ -197,8 +197,8 @@ impl fmt::Display for Error {
             Self::Corrupt { offset, what, .. } => fmt_corrupt(f, *offset, what, self.damaged_key()),
             Self::IndexDamaged { offset } => write!(
                 f,
-                "at byte {offset} of the file the index that is kept there is damaged; no record is lost: open the store again, which builds the \
-                 index from the log, and check the medium"
+                "at byte {offset} of the file the index that is kept there is damaged; no record is lost: the next write, checkpoint or compaction \
+                 builds this part from the log, and so does opening the store again; check the medium"
             ),
             Self::Unsupported { offset, what } => {
                 write!(

@@ -118,8 +118,10 @@ pub enum Error {
         #[doc(hidden)]
         found: Option<Box<Found>>,
     },
-    /// A part of the index that the store [reads in the file](crate::Builder::index_memory) is damaged. No record is lost: open the store again,
-    /// which builds the index from the log. Until then calls that need this part fail, and the others answer.
+    /// A part of the index that the store [reads in the file](crate::Builder::index_memory) is damaged. No record is lost: it is built anew from the
+    /// log, by the background thread, by the next write that meets it, which then is carried out, or by [`Db::checkpoint`](crate::Db::checkpoint). Until
+    /// then reads that need this part fail, and the others answer. Where a record in the log is damaged, too, and in a store that is open for reading only, only
+    /// opening it again helps.
     IndexDamaged {
         /// Where in the file, in bytes.
         offset: u64,

@@ -4,12 +4,14 @@
 //! A look-up finds the group by its fences, reads it, some 450 bytes, and compares the checksum, since bytes that were verified once may
 //! rot later, and a slot that is not seen would be a record that is lost without a word.
 
+use super::rot::Rot;
 use super::slot::{Slot, TAG_BITS};
 use crate::error::{Error, Result};
 use crate::frame::{crc32c, decode_u64};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -17,7 +19,7 @@ use core::ops::Range;
 const GROUP_SLOTS: usize = 64;
 /// Bytes of a slot: a varint of the distance of tags, and the offset.
 const SLOT_LEN_MAX: usize = 4 + 6;
-const GROUP_LEN_MAX: usize = GROUP_SLOTS * SLOT_LEN_MAX;
+pub(crate) const GROUP_LEN_MAX: usize = GROUP_SLOTS * SLOT_LEN_MAX;
 /// A group lies in one block of the file, unless one slot of it crosses into the next: a look-up reads the device once.
 const BLOCK: u64 = 4096;
 /// The group of a tag is looked for so many groups before and after the place where tags that are spread evenly have it.
@@ -52,6 +54,8 @@ pub(crate) struct Base {
     /// The first tag of each group.
     tags: Box<[u32]>,
     groups: Box<[Group]>,
+    /// Hears of damage.
+    rot: Arc<Rot>,
 }
 
 /// Bytes of the distance of two tags.
@@ -61,7 +65,7 @@ const fn distance_len(distance: u64) -> usize {
 
 impl Base {
     /// The base of a part whose bytes of slots have just been verified and decoded; `None` where they do not belong together.
-    pub(crate) fn new(place: BasePlace, bytes: &[u8], slots: &[Slot]) -> Option<Self> {
+    pub(crate) fn new(place: BasePlace, bytes: &[u8], slots: &[Slot], rot: &Arc<Rot>) -> Option<Self> {
         let (mut tags, mut groups): (Vec<u32>, Vec<Group>) = (Vec::new(), Vec::new());
         let (mut at, mut before, mut in_group) = (0_usize, 0, 0);
         for slot in slots {
@@ -80,7 +84,8 @@ impl Base {
         for (group, end) in groups.iter_mut().zip(ends) {
             group.crc = crc32c(bytes.get(group.at as usize..end as usize)?);
         }
-        let base = Self { place, len: slots.len(), bytes: bytes.len() as u32, tags: tags.into(), groups: groups.into() };
+        let (tags, groups) = (tags.into(), groups.into());
+        let base = Self { place, len: slots.len(), bytes: bytes.len() as u32, tags, groups, rot: rot.clone() };
         (at == bytes.len()).then_some(base)
     }
 
@@ -112,6 +117,11 @@ impl Base {
         let (from, tags) = if is_near { (from, near) } else { (0, &*self.tags) };
         // The group before the first one that begins with the tag may end with it.
         (from + tags.partition_point(is_below)).saturating_sub(1)
+    }
+
+    /// Where in the file a look-up of the tag begins to read.
+    pub(super) fn place_of(&self, tag: u64) -> u64 {
+        self.place.slots + u64::from(self.range(self.first_group(tag)).start)
     }
 
     /// Calls `found` with the slots with `tag`, until it returns a result.
@@ -225,6 +235,7 @@ impl Base {
 
     #[cold]
     fn damaged(&self, number: usize) -> Error {
+        self.rot.note();
         Error::IndexDamaged { offset: self.place.slots + u64::from(self.range(number).start) }
     }
 

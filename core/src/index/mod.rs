@@ -12,15 +12,19 @@ mod dump;
 mod expiring;
 mod over;
 mod parked;
+#[cfg(feature = "std")]
+mod rot;
 mod shard;
 mod slot;
 mod state;
 mod table;
 
 #[cfg(feature = "std")]
-pub(crate) use base::{Base, BasePlace};
+pub(crate) use base::{Base, BasePlace, GROUP_LEN_MAX};
 pub(crate) use dump::{Dump, Expiring, ShardChanges, ShardImage};
 pub(crate) use parked::Parked;
+#[cfg(feature = "std")]
+pub(crate) use rot::Rot;
 pub(crate) use shard::ShardGuard;
 pub(crate) use slot::Slot;
 
@@ -104,22 +108,35 @@ impl Index {
         &self.shards[index % SHARDS]
     }
 
-    /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result.
+    /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result. It looks into the table only:
+    /// the caller has seen that this [is all](Self::is_unclear).
     #[inline]
-    pub(crate) fn find<T>(
+    pub(crate) fn find<T>(&self, pin: &Pin<'_>, hash: KeyHash, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        self.shard(hash.shard()).find(pin, hash.tag(), found)
+    }
+
+    /// The same, wherever the slots are.
+    pub(crate) fn find_anywhere<T>(
         &self,
         storage: &dyn Storage,
         pin: &Pin<'_>,
         hash: KeyHash,
         found: impl FnMut(u64) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        self.shard(hash.shard()).find(storage, pin, hash.tag(), found)
+        self.shard(hash.shard()).find_anywhere(storage, pin, hash.tag(), found)
     }
 
     /// Prefetches the cache line where the search for `hash` begins.
     #[inline]
     pub(crate) fn prefetch(&self, pin: &Pin<'_>, hash: KeyHash) {
         self.shard(hash.shard()).prefetch(pin, hash.tag());
+    }
+
+    /// Where in the file a look-up of `hash` reads if the table of its shard does not answer: up to [`GROUP_LEN_MAX`] bytes. `None` where all slots are
+    /// in memory, or the shard is not built.
+    #[cfg(feature = "std")]
+    pub(crate) fn place_below(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
+        self.shard(hash.shard()).place_below(pin, hash.tag())
     }
 
     /// The offset of the first record that may belong to `hash`: usually the one that does.
@@ -133,8 +150,8 @@ impl Index {
     #[inline]
     pub(crate) fn may_point_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
         let shard = self.shard(hash.shard());
-        // Where the slots in the file cannot be read, whoever asks under the lock gets the error.
-        shard.is_parked() || shard.has(storage, pin, hash.slot(offset)).unwrap_or(true)
+        let slot = hash.slot(offset);
+        if shard.is_unclear() { shard.may_have(storage, pin, slot) } else { shard.has(pin, slot) }
     }
 
     /// True when the table of the shard of `hash` alone does not answer: the shard has not been needed since the store was opened, and must
@@ -165,7 +182,7 @@ impl Index {
 
     /// True when the index points at the record at `offset`. Without a lock.
     pub(crate) fn points_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> Result<bool> {
-        self.shard(hash.shard()).has(storage, pin, hash.slot(offset))
+        self.shard(hash.shard()).has_anywhere(storage, pin, hash.slot(offset))
     }
 
     /// True when nobody holds the shard of `hash`.

@@ -1,5 +1,6 @@
 //! A locked shard over a base: what its verbs do to the slots in the file. See `table/below.rs` for the order in which readers see it.
 
+use super::KeyHash;
 #[cfg(feature = "std")]
 use super::base::{Base, BasePlace};
 #[cfg(feature = "std")]
@@ -22,6 +23,19 @@ impl ShardGuard<'_> {
     pub(super) fn masked<'a>(&'a self, below: &'a Below) -> Option<&'a Table> {
         // SAFETY: this guard holds the shard's lock, and the result borrows the guard.
         unsafe { below.masked().get_locked() }
+    }
+
+    /// [`ShardGuard::find`] among the slots below the table, which the caller has asked in vain.
+    pub(crate) fn find_below<T>(
+        &self,
+        storage: &dyn Storage,
+        hash: KeyHash,
+        found: impl FnMut(u64) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        match self.table().and_then(|table| table.below.as_ref()) {
+            None => Ok(None),
+            Some(below) => below.find(storage, self.masked(below), hash.tag(), found).map(|(answer, _)| answer),
+        }
     }
 
     fn below(&self) -> Option<Below> {
@@ -75,7 +89,8 @@ impl ShardGuard<'_> {
     fn enter_mask(&mut self, pins: &Pins, below: &Below, slot: Slot) {
         let used = below.entered();
         if self.masked(below).is_none_or(|masked| is_full(used, masked.slots())) {
-            let grown = Filled::grown(lines_after_growth(used + 1), self.masked(below)).table;
+            let slots = self.masked(below).map(Table::live_slots).unwrap_or_default();
+            let grown = Filled::new(lines_after_growth(used + 1), slots.into_iter()).table;
             if let Some(old) = below.masked().swap(Box::new(grown)) {
                 self.keep_old(pins, old);
             }
@@ -132,6 +147,21 @@ impl ShardGuard<'_> {
     pub(crate) fn newer_bytes(&self) -> u64 {
         let masked = |below: &Below| self.masked(below).map_or(0, Table::bytes);
         self.table().map_or(0, |table| table.bytes() + table.below.as_ref().map_or(0, masked))
+    }
+
+    /// True when it holds this slot in memory.
+    pub(crate) fn has_in_memory(&self, slot: Slot) -> bool {
+        self.table().is_some_and(|table| table.has(slot))
+    }
+
+    /// Replaces the content of the shard by what the log has, which no snapshot has. The calendar stays, with what the copy adds to it.
+    pub(crate) fn load_anew(&mut self, pins: &Pins, mut image: ShardImage) {
+        let expiring = core::mem::take(&mut image.expiring);
+        self.load(pins, image);
+        self.forget_changes();
+        for (from, slot) in expiring.iter().flat_map(|one| one.slots.iter().map(|slot| (one.from, *slot))) {
+            self.expires(slot, from);
+        }
     }
 
     /// Replaces the content of the shard by a copy, whose slots are sorted, of which only what differs from a base is kept in memory. `slots`

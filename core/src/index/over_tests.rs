@@ -8,6 +8,7 @@ use crate::frame::encode_u64;
 use crate::limits::DATA_START;
 use crate::storage::{MemoryStorage, Storage};
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Where the slots of a base lie: close to the end of a block.
@@ -30,7 +31,7 @@ pub(super) fn base_of(slots: &[Slot]) -> (Base, MemoryStorage) {
     let (storage, bytes) = (MemoryStorage::new(), bytes_of(slots));
     storage.write_at(AT, &[&bytes]).unwrap();
     let place = BasePlace { part: AT - 16, salt: 7, slots: AT, width: WIDTH };
-    (Base::new(place, &bytes, slots).unwrap(), storage)
+    (Base::new(place, &bytes, slots, &Arc::default()).unwrap(), storage)
 }
 
 fn random(state: &mut u64, below: u64) -> u64 {
@@ -139,7 +140,8 @@ fn a_shard_over_a_base_has_what_a_set_has() {
             assert_eq!(Slot::sort(index.lock_shard(3).slots(&storage).unwrap()), now);
             for &slot in &now {
                 assert!(index.points_at(&storage, &pins.pin(), hash(slot), slot.offset()).unwrap());
-                let found = index.find(&storage, &pins.pin(), hash(slot), |offset| Ok((offset == slot.offset()).then_some(())));
+                let found =
+                    index.find_anywhere(&storage, &pins.pin(), hash(slot), |offset| Ok((offset == slot.offset()).then_some(())));
                 assert_eq!(found.unwrap(), Some(()));
             }
             if rebased % 2 == 0 {

@@ -68,26 +68,17 @@ pub(super) struct Shard {
 const _: () = assert!(size_of::<Shard>() <= 32);
 
 impl Shard {
+    /// See [`Index::find`](super::Index::find).
     #[inline]
-    pub(super) fn find<T>(
-        &self,
-        storage: &dyn Storage,
-        pin: &Pin<'_>,
-        tag: u64,
-        mut found: impl FnMut(u64) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        let Some(table) = self.table.get(pin) else {
-            return Ok(None);
-        };
-        match table.search(tag, |slot| found(slot.offset()).transpose()) {
-            None if table.below.is_some() => self.find_below(storage, pin, tag, found),
-            answer => answer.transpose(),
+    pub(super) fn find<T>(&self, pin: &Pin<'_>, tag: u64, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        match self.table.get(pin) {
+            Some(table) => table.search(tag, |slot| found(slot.offset()).transpose()).transpose(),
+            None => Ok(None),
         }
     }
 
-    /// [`Self::find`] where the table has slots below it: see `table/below.rs`.
-    #[cold]
-    fn find_below<T>(
+    /// The same, and where the table has slots below it, in these, too: see `table/below.rs`.
+    pub(super) fn find_anywhere<T>(
         &self,
         storage: &dyn Storage,
         pin: &Pin<'_>,
@@ -123,9 +114,27 @@ impl Shard {
         self.table.get(pin)?.first(tag).map(Slot::offset)
     }
 
-    /// True when it holds this slot.
+    /// See [`Index::place_below`](super::Index::place_below).
+    #[cfg(feature = "std")]
+    pub(super) fn place_below(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
+        Some(self.table.get(pin)?.below.as_ref()?.place_of(tag))
+    }
+
+    /// True when its table holds this slot.
     #[inline]
-    pub(super) fn has(&self, storage: &dyn Storage, pin: &Pin<'_>, slot: Slot) -> Result<bool> {
+    pub(super) fn has(&self, pin: &Pin<'_>, slot: Slot) -> bool {
+        self.table.get(pin).is_some_and(|table| table.has(slot))
+    }
+
+    /// True unless it is certain that it does not hold this slot, nor will once it is built.
+    #[cold]
+    pub(super) fn may_have(&self, storage: &dyn Storage, pin: &Pin<'_>, slot: Slot) -> bool {
+        // Where the slots in the file cannot be read, whoever asks under the lock gets the error.
+        self.is_parked() || self.has_anywhere(storage, pin, slot).unwrap_or(true)
+    }
+
+    /// True when it holds this slot, wherever that is.
+    pub(super) fn has_anywhere(&self, storage: &dyn Storage, pin: &Pin<'_>, slot: Slot) -> Result<bool> {
         match self.table.get(pin) {
             Some(table) if table.has(slot) => Ok(true),
             Some(Table { below: Some(below), .. }) => below.has(storage, below.masked().get(pin), slot),
@@ -200,17 +209,6 @@ impl Filled {
         let used = slots.filter(|&slot| filler.put(slot).is_some()).count();
         Self { table, used }
     }
-
-    /// With the slots of another table that point at records.
-    pub(super) fn grown(lines: usize, from: Option<&Table>) -> Self {
-        let table = Table::new(lines);
-        let (mut filler, mut used) = (table.filler(), 0);
-        if let Some(from) = from {
-            from.live().for_each(|slot| used += usize::from(filler.put(slot).is_some()));
-        }
-        drop(filler);
-        Self { table, used }
-    }
 }
 
 /// A locked shard: other writers wait.
@@ -263,12 +261,9 @@ impl ShardGuard<'_> {
 
     /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result. For a key that is being
     /// written there is usually no such record, or the first one is right: a simple loop without a result looks for that one.
-    pub(crate) fn find<T>(
-        &self,
-        storage: &dyn Storage,
-        hash: KeyHash,
-        mut found: impl FnMut(u64) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
+    ///
+    /// It looks into the table only: if that [is not all](Self::is_unclear), the caller asks [`Self::find_below`], too.
+    pub(crate) fn find<T>(&self, hash: KeyHash, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
         let Some(table) = self.table() else {
             return Ok(None);
         };
@@ -281,10 +276,13 @@ impl ShardGuard<'_> {
                 return answer.map(Some);
             }
         }
-        match &table.below {
-            None => Ok(None),
-            Some(below) => below.find(storage, self.masked(below), hash.tag(), found).map(|(answer, _)| answer),
-        }
+        Ok(None)
+    }
+
+    /// True when the table may not be all: see [`Index::is_unclear`](super::Index::is_unclear).
+    #[inline]
+    pub(crate) fn is_unclear(&self) -> bool {
+        self.shard.is_unclear()
     }
 
     /// Offsets of the records behind the snapshot that a parked shard will be built from, in log order.
@@ -365,6 +363,12 @@ impl ShardGuard<'_> {
         self.state.changes = Changes::none();
     }
 
+    /// The next snapshot has the shard as a whole.
+    #[cfg(feature = "std")]
+    pub(super) fn forget_changes(&mut self) {
+        self.state.changes = Changes::Unknown;
+    }
+
     /// Removes the record at `offset`; false if there is no such slot.
     pub(crate) fn remove(&mut self, pins: &Pins, hash: KeyHash, namespace: u32, offset: u64) -> bool {
         self.remove_slot(pins, Slot::new(hash.tag(), offset), namespace)
@@ -436,7 +440,7 @@ impl ShardGuard<'_> {
     fn grow(&mut self, pins: &Pins) {
         let below = self.table().and_then(|table| table.below.clone());
         let lines = lines_after_growth(self.len() + 1 - below.as_ref().map_or(0, Below::live));
-        let mut grown = Filled::grown(lines, self.table());
+        let mut grown = Filled::new(lines, self.table().into_iter().flat_map(Table::live));
         grown.table.below = below;
         self.put(pins, grown);
     }

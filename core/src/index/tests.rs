@@ -16,7 +16,7 @@ fn hash(key: u64) -> KeyHash {
 }
 
 fn offset_of(index: &Index, pins: &Pins, key: u64, expected: Option<u64>) -> Option<u64> {
-    index.find(&nothing(), &pins.pin(), hash(key), |offset| Ok((Some(offset) == expected).then_some(offset))).unwrap()
+    index.find(&pins.pin(), hash(key), |offset| Ok((Some(offset) == expected).then_some(offset))).unwrap()
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_dump_has_only_the_changes_while_they_are_few() {
         let before: Vec<u64> = index.lock_shard(9).slots(&nothing()).unwrap().into_iter().map(Slot::offset).collect();
         for (number, &hash) in (0..count).zip(&hashes) {
             let mut shard = index.lock_shard(9);
-            let old = shard.find(&nothing(), hash, |offset| Ok(before.contains(&offset).then_some(offset))).unwrap().unwrap();
+            let old = shard.find(hash, |offset| Ok(before.contains(&offset).then_some(offset))).unwrap().unwrap();
             assert!(shard.replace(&pins, hash, old, new(base + number)));
         }
         assert_eq!(dump(never, true), has);

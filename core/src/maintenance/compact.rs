@@ -35,6 +35,7 @@ impl Store {
         let _turn = self.turn.lock();
         let log = &self.engine.log;
         self.writable()?;
+        self.heal_unasked()?;
         self.engine.build_all(&|| false)?;
         self.end_purges()?;
         self.settle_floor()?;

@@ -97,6 +97,7 @@ impl Store {
             self.put_compaction_off();
             return Ok(());
         };
+        self.heal_unasked()?;
         self.engine.build_all(&|| self.is_closed())?;
         self.end_purges()?;
         self.sweep_unasked()?;
@@ -156,9 +157,9 @@ impl Store {
         self.may_wait_for_the_turn()?;
         let _turn = self.turn.lock();
         self.writable()?;
-        self.end_purges()?;
         // As at a close: whoever asks for it wants the next opening to be quick.
-        if self.try_checkpoint(Extent::Closing)? { Ok(()) } else { Err(Error::NoSpace) }
+        let write = || self.end_purges().and_then(|()| self.try_checkpoint(Extent::Closing));
+        if self.healed(&write)? { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Answers [`Error::Nested`] inside a closure whose call holds a shard or the maintenance lock: waiting for that lock could deadlock.

@@ -19,6 +19,7 @@ mod dying;
 #[cfg(feature = "encrypt")]
 mod enabling;
 mod expired;
+mod healing;
 mod history;
 mod namespaces;
 mod report;

@@ -55,6 +55,9 @@ impl<'a> Sieve<'a> {
     pub(super) fn sift(&mut self) -> Sifted<'a> {
         self.bytes = 0;
         let mut records = core::mem::replace(&mut self.records, Vec::with_capacity(self.most.0));
+        // Where the slots are in the file and in no cache, the medium reads those of a group together.
+        let puts = records.iter().filter(|(_, frame)| frame.header.kind == Kind::Put);
+        self.engine.will_look_up(&self.pin, puts.map(|(hash, _)| *hash));
         records.retain(|(hash, frame)| {
             let (kind, offset) = (frame.header.kind, frame.offset);
             // What has expired and is in the index no more may need a tombstone.

@@ -16,16 +16,22 @@ impl Store {
     /// Like [`Self::with_reclaimed`], for new data: if that is not enough, compacts segments while that makes room, and repeats the write.
     pub(crate) fn with_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         match self.caught_up(&write) {
-            Err(Error::NoSpace) => self.write_into_new_room(&write),
-            result => result,
+            Ok(written) => Ok(written),
+            Err(error) => match self.mended(error, &write) {
+                Err(Error::NoSpace) => self.write_into_new_room(&write),
+                result => result,
+            },
         }
     }
 
     /// Runs a write; if there is no space for it, frees retired segments that only wait for a sync or for readers, and runs it again.
     pub(crate) fn with_reclaimed<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         match self.caught_up(&write) {
-            Err(Error::NoSpace) => self.write_reclaimed(&write),
-            result => result,
+            Ok(written) => Ok(written),
+            Err(error) => match self.mended(error, &write) {
+                Err(Error::NoSpace) => self.write_reclaimed(&write),
+                result => result,
+            },
         }
     }
 
@@ -35,6 +41,16 @@ impl Store {
         if self.overdue.load(Ordering::Relaxed) {
             self.catch_up_if_possible();
         }
+        write()
+    }
+
+    /// Repeats a write that has met damage of the index, once that is healed. Any other error is returned as it is.
+    #[cold]
+    fn mended<T>(&self, error: Error, write: &dyn Fn() -> Result<T>) -> Result<T> {
+        if !matches!(error, Error::IndexDamaged { .. }) {
+            return Err(error);
+        }
+        self.heal_for(error)?;
         write()
     }
 

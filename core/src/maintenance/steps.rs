@@ -18,6 +18,7 @@ impl Store {
     pub(crate) fn compact_step(&self) -> Result<Option<CompactReport>> {
         let _turn = self.turn.lock();
         self.writable()?;
+        self.heal_unasked()?;
         self.engine.build_all(&|| false)?;
         self.end_purges()?;
         self.settle_floor()?;

@@ -8,11 +8,13 @@ use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::index::ShardImage;
 #[cfg(feature = "std")]
-use crate::index::{Base, BasePlace, Slot};
+use crate::index::{Base, BasePlace, Rot, Slot};
 use crate::log::{DirectoryPlace, Geometry, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, SnapshotSegment, Window};
 use crate::planted::{Bug, is};
 use crate::sorted::sort_by_key;
 use crate::storage::Storage;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Reads the directory at `place`, and checks it against the headers of the segments that it names.
@@ -118,13 +120,19 @@ pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[ShardPla
     Ok(ShardImage { expiring, ..image })
 }
 
-/// Reads the whole part of a shard at this place, to leave its slots in the file; `None` if it is sealed. Also returns the slots.
+/// Reads the whole part of a shard at this place, to leave its slots in the file; `None` if it is sealed. Also returns the slots. `rot` hears of damage
+/// that is found in them later.
 ///
 /// # Errors
 ///
 /// As for [`load_shard`].
 #[cfg(feature = "std")]
-pub(crate) fn load_base(storage: &dyn Storage, shard: usize, place: PartPlace) -> Result<Option<(Base, Vec<Slot>)>> {
+pub(crate) fn load_base(
+    storage: &dyn Storage,
+    shard: usize,
+    place: PartPlace,
+    rot: &Arc<Rot>,
+) -> Result<Option<(Base, Vec<Slot>)>> {
     #[cfg(feature = "encrypt")]
     if crate::log::is_sealed_segment(storage, place.salt) {
         return Ok(None);
@@ -134,7 +142,7 @@ pub(crate) fn load_base(storage: &dyn Storage, shard: usize, place: PartPlace) -
         let (width, at, slots) = parts::decode_base(bytes, shard)?;
         let first = place.offset + (CHUNK_HEADER_LEN + at) as u64;
         let base = BasePlace { part: place.offset, salt: place.salt, slots: first, width };
-        Some((Base::new(base, bytes.get(at..)?, &slots)?, slots))
+        Some((Base::new(base, bytes.get(at..)?, &slots, rot)?, slots))
     })?;
     Ok(Some(base))
 }

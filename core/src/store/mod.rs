@@ -141,7 +141,9 @@ impl Store {
         let retains = self.retains_events();
         #[cfg(not(feature = "events"))]
         let retains = false;
-        (retains || self.options.sweep && self.engine.log.clock.in_use()).then_some(SWEEP_EVERY)
+        // Whoever had the maintenance lock when damage was found may have been past healing.
+        let heals = self.engine.should_heal();
+        (heals || retains || self.options.sweep && self.engine.log.clock.in_use()).then_some(SWEEP_EVERY)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -2,7 +2,7 @@
 //! the last one that it shows, and whether everything that it holds is what these operations made, no more and no less.
 
 use crate::disk::{Acked, HANDS};
-use pipkin::{Db, FlushPolicy, Namespace};
+use pipkin::{Db, FlushPolicy, IndexMemory, Namespace};
 use pipkin_tests::rng::{Rng, derive};
 use std::collections::BTreeMap;
 
@@ -367,6 +367,10 @@ pub(crate) fn builder(path: &std::path::Path, seed: u64, round: u64) -> pipkin::
         .background(rng.chance(1, 2))
         .replay_debt_max([100_000, 1_000_000][rng.below(2) as usize])
         .flush_policy(policy(seed, round))
+        .index_memory(match rng.below(3) {
+            0 => IndexMemory::InFile { newer_max: rng.below(3) * 4000 },
+            _ => IndexMemory::Resident,
+        })
 }
 
 /// When the store that [`builder`] opens syncs.

@@ -1,6 +1,7 @@
 //! A store that keeps its index in the file, beside a model and beside the same store with its index in memory: random operations, checkpoints
 //! that write everything or changes, compactions, kills and full media; readers beside a writer and checkpoints; and bytes that rot while the
-//! store is open. What a read answers is what the model has, or an error, and never that a record is not there.
+//! store is open. What a read answers is what the model has, or an error, and never that a record is not there; and what has rotted is built anew
+//! from the log, beside writers, unless the log is damaged, too.
 
 use crate::parallel::{Failure, Outcome, Team, for_each, guard};
 use crate::quota::Quota;
@@ -11,6 +12,7 @@ use pipkin::storage::fault::FaultStorage;
 use pipkin::{Db, Error, IndexMemory, SegmentUse, Snapshot, SnapshotState, Storage};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
 
 type File = FaultStorage<MemoryStorage>;
 type Model = BTreeMap<u32, Vec<u8>>;
@@ -19,6 +21,8 @@ type Model = BTreeMap<u32, Vec<u8>>;
 const KEYS: u64 = 2500;
 /// Keys that the readers beside a writer look for.
 const RACED: u64 = 40;
+/// Bytes in front of what a segment has.
+const SEGMENT_HEADER: u64 = 704;
 
 /// How much is done.
 #[derive(Clone, Debug)]
@@ -44,6 +48,8 @@ pub struct Counts {
     pub rotten: Quota,
     /// Checkpoints without room for a snapshot.
     pub full: Quota,
+    /// Times that rotten parts were built anew.
+    pub healed: Quota,
 }
 
 impl Counts {
@@ -54,6 +60,7 @@ impl Counts {
             loaded: Quota::new("index in the file, openings", least),
             rotten: Quota::new("index in the file, rotten bytes", least),
             full: Quota::new("index in the file, full media", least / 10),
+            healed: Quota::new("index in the file, healed", least),
         }
     }
 }
@@ -66,7 +73,9 @@ pub fn run(budget: &Budget, counts: &Counts) -> Outcome {
     })?;
     for_each(budget.seed..budget.seed + budget.races, |seed, watch| {
         watch.begin(format!("index in the file, race {seed}"));
-        guard(|| race(seed)).unwrap_or_else(Err).map_err(|what| Failure::new(format!("PIPKIN_SEED={seed}"), what))
+        guard(|| race(seed).and_then(|()| healed_beside_writers(seed, counts)))
+            .unwrap_or_else(Err)
+            .map_err(|what| Failure::new(format!("PIPKIN_SEED={seed}"), what))
     })
 }
 
@@ -76,7 +85,8 @@ pub fn one(seed: u64, steps: u64, counts: &Counts) -> Outcome {
         let mut history = History::new(seed)?;
         (0..steps).try_for_each(|step| history.step(step, counts).map_err(|what| format!("step {step}: {what}")))?;
         history.compare(counts)?;
-        history.rot(counts)
+        history.rot(counts)?;
+        history.heal(counts)
     });
     done.unwrap_or_else(Err).map_err(|what| Failure::new(format!("PIPKIN_SEED={seed}"), what))
 }
@@ -253,6 +263,61 @@ impl History {
         Ok(())
     }
 
+    /// Every key answers what the model has, or one of these errors.
+    fn readable(&self) -> Checked {
+        (0..KEYS as u32).try_for_each(|number| match self.db.get(key(number)) {
+            Err(Error::IndexDamaged { .. } | Error::Corrupt { .. }) => Ok(()),
+            answer => same(&answer.map_err(words)?, &self.model.get(&number).cloned(), number),
+        })
+    }
+
+    /// What has rotted is built from the log, by a write that meets it or by a checkpoint; not while a record there is damaged.
+    fn heal(&mut self, counts: &Counts) -> Checked {
+        for round in 0..3 {
+            self.db.checkpoint().map_err(words)?;
+            if self.model.is_empty() || self.db.stats().map_err(words)?.index_file_bytes == 0 {
+                return Ok(());
+            }
+            let before = self.db.stats().map_err(words)?.index_rebuilt;
+            let apart = 20 + self.rng.below(200);
+            rot_all(&self.db, &self.file, &mut self.rng, apart)?;
+            self.readable()?;
+            if round == 1 {
+                self.heal_across_damage()?;
+            }
+            for step in 0..if round == 0 { 30 } else { 0 } {
+                let (number, value) = (self.rng.below(KEYS) as u32, vec![9; step]);
+                self.db.insert(key(number), &value).map_err(words)?;
+                self.other.insert(key(number), &value).map_err(words)?;
+                self.model.insert(number, value);
+                self.readable()?;
+            }
+            self.db.checkpoint().map_err(words)?;
+            self.compare(counts)?;
+            counts.healed.add(u64::from(self.db.stats().map_err(words)?.index_rebuilt > before));
+        }
+        self.reopen(counts)
+    }
+
+    /// A byte of the log is damaged meanwhile: a checkpoint says so, and no key is forgotten.
+    fn heal_across_damage(&mut self) -> Checked {
+        let place = |segment| match segment {
+            SegmentUse::Log { offset, used, .. } if used > 0 => Some((offset + SEGMENT_HEADER, used)),
+            _ => None,
+        };
+        let places: Vec<(u64, u64)> = self.db.segments().map_err(words)?.into_iter().filter_map(place).collect();
+        let (from, len) = choose(&mut self.rng, &places);
+        let (at, bit) = (from + self.rng.below(len), 1 << self.rng.below(8));
+        flip(&self.file, at, bit)?;
+        match self.db.checkpoint() {
+            Err(Error::Corrupt { .. }) => {}
+            Ok(()) if self.db.stats().map_err(words)?.index_rebuilt == 0 => {}
+            answer => return Err(format!("a checkpoint over a damaged log, byte {at}: {answer:?}")),
+        }
+        self.readable()?;
+        flip(&self.file, at, bit)
+    }
+
     /// A byte of the index rots while the store is open.
     fn rot(&mut self, counts: &Counts) -> Checked {
         self.held = None;
@@ -261,11 +326,7 @@ impl History {
         if self.db.stats().map_err(words)?.index_file_bytes == 0 {
             return Ok(());
         }
-        let places = self.db.segments().map_err(words)?.into_iter().filter_map(|segment| match segment {
-            SegmentUse::Other { offset, len } => Some((offset, len)),
-            _ => None,
-        });
-        let places: Vec<(u64, u64)> = places.collect();
+        let places = snapshots(&self.db)?;
         for _ in 0..12 {
             let (from, len) = choose(&mut self.rng, &places);
             let at = from + self.rng.below(len);
@@ -285,6 +346,33 @@ impl History {
         }
         self.compare(counts)
     }
+}
+
+/// Where index snapshots are, and what else is neither free nor of the log.
+fn snapshots(db: &Db) -> Checked<Vec<(u64, u64)>> {
+    let segments = db.segments().map_err(words)?.into_iter();
+    let place = |segment| if let SegmentUse::Other { offset, len } = segment { Some((offset, len)) } else { None };
+    Ok(segments.filter_map(place).collect())
+}
+
+/// Flips a bit.
+fn flip(file: &File, at: u64, bit: u8) -> Checked {
+    let mut byte = [0];
+    file.read_at(at, &mut byte).map_err(|error| words(error.into()))?;
+    file.write_at(at, &[&[byte[0] ^ bit]]).map_err(|error| words(error.into()))
+}
+
+/// Bytes of the index in the file rot, about one in `apart`.
+fn rot_all(db: &Db, file: &File, rng: &mut Rng, apart: u64) -> Checked {
+    let end = file.len().map_err(|error| words(error.into()))?;
+    for (from, len) in snapshots(db)? {
+        let mut at = from + SEGMENT_HEADER + rng.below(apart);
+        while at < (from + len).min(end) {
+            flip(file, at, 1 << rng.below(8))?;
+            at += 1 + rng.below(2 * apart);
+        }
+    }
+    Ok(())
 }
 
 fn same(found: &Option<Vec<u8>>, expected: &Option<Vec<u8>>, number: u32) -> Checked {
@@ -348,4 +436,68 @@ fn race(seed: u64) -> Checked {
         team.end();
     });
     team.outcome()
+}
+
+/// Writers beside rot and the checkpoints that heal it: nothing that they have written is lost, and nothing that they have removed comes back.
+fn healed_beside_writers(seed: u64, counts: &Counts) -> Checked {
+    let file = FaultStorage::new(MemoryStorage::new());
+    let db = open(&file, 0)?;
+    for number in 0..4000_u32 {
+        db.insert(number.to_le_bytes(), 1_u64.to_le_bytes()).map_err(words)?;
+    }
+    let team = Team::default();
+    let written: Mutex<Vec<BTreeMap<u32, u64>>> = Mutex::default();
+    // Bytes rot between two writes: what has been listed as a snapshot may be of the log behind one.
+    let between = RwLock::new(());
+    std::thread::scope(|scope| {
+        for writer in 0..2_u32 {
+            let (db, team, written, between) = (&db, &team, &written, &between);
+            scope.spawn(move || {
+                team.run(|| {
+                    let (mut own, mut rng) = (BTreeMap::new(), derive(seed, 0x4ea1 + u64::from(writer)));
+                    for value in 2.. {
+                        let number = 2 * rng.below(2000) as u32 + writer;
+                        let _writing = between.read().map_err(|_| "a writer has failed")?;
+                        if rng.chance(1, 4) {
+                            db.remove(number.to_le_bytes()).map_err(words)?;
+                            own.insert(number, 0);
+                        } else {
+                            db.insert(number.to_le_bytes(), u64::to_le_bytes(value)).map_err(words)?;
+                            own.insert(number, value);
+                        }
+                        if team.is_over() {
+                            break;
+                        }
+                    }
+                    written.lock().map_err(|_| "a writer has failed")?.push(own);
+                    Ok(())
+                });
+            });
+        }
+        team.run(|| {
+            let mut rng = derive(seed, 0x0407);
+            for _ in 0..12 {
+                db.checkpoint().map_err(words)?;
+                let alone = between.write().map_err(|_| "a writer has failed")?;
+                rot_all(&db, &file, &mut rng, 60)?;
+                drop(alone);
+                // Meets it, unless a writer has.
+                let _ = db.get((rng.below(4000) as u32).to_le_bytes());
+            }
+            db.checkpoint().map_err(words)
+        });
+        team.end();
+    });
+    team.outcome()?;
+    counts.healed.add(u64::from(db.stats().map_err(words)?.index_rebuilt > 0));
+    let written = written.into_inner().map_err(|_| "a writer has failed")?;
+    for number in 0..4000_u32 {
+        let newest = written.iter().find_map(|own| own.get(&number).copied()).unwrap_or(1);
+        let expected = Some(newest).filter(|&value| value > 0).map(|value| value.to_le_bytes().to_vec());
+        same(&db.get(number.to_le_bytes()).map_err(words)?, &expected, number)?;
+    }
+    if db.len().map_err(words)? != contents(&db)?.len() as u64 {
+        return Err("another number of records than the walk has".into());
+    }
+    Ok(())
 }

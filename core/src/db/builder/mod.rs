@@ -240,7 +240,8 @@ impl Builder {
     /// write has all of its index in memory, whatever this says.
     ///
     /// Where the medium has no room for a snapshot, that of before stays in the file until there is one again. If its bytes rot while the store is
-    /// open, calls that need them answer [`Error::IndexDamaged`](crate::Error::IndexDamaged), and opening the store again rebuilds the index.
+    /// open, reads that need them answer [`Error::IndexDamaged`](crate::Error::IndexDamaged) until what is damaged was built from the log, in memory:
+    /// the background thread does so at once, and so does a write that meets them, or a checkpoint. It takes as long as reading the log.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ impl Store {
             return false;
         }
         let (pin, mut found) = (engine.pin(), 0);
-        let other = engine.index.find(engine.medium(), &pin, hash, |offset| {
+        let other = engine.index.find(&pin, hash, |offset| {
             found += 1;
             Ok((engine.log.lsn(offset) >= position || !engine.log.is_at_hand(offset)).then_some(()))
         });
@@ -39,7 +39,7 @@ impl Store {
             return false;
         }
         let pin = engine.pin();
-        let missing = engine.index.find(engine.medium(), &pin, hash, |offset| Ok((!engine.log.is_at_hand(offset)).then_some(())));
+        let missing = engine.index.find(&pin, hash, |offset| Ok((!engine.log.is_at_hand(offset)).then_some(())));
         matches!(missing, Ok(None))
     }
 

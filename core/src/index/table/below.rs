@@ -88,6 +88,10 @@ mod in_file {
             self.0.base.memory_bytes()
         }
 
+        pub(in crate::index) fn place_of(&self, tag: u64) -> u64 {
+            self.0.base.place_of(tag)
+        }
+
         pub(in crate::index) fn file_bytes(&self) -> u64 {
             self.0.base.file_bytes()
         }
