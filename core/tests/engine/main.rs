@@ -28,6 +28,8 @@ mod fault_injector;
 mod following;
 mod following_ends;
 mod format_example;
+#[cfg(feature = "testing")]
+mod full_medium;
 mod groups;
 mod handles;
 mod index_in_file;
