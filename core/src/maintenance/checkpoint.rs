@@ -91,7 +91,9 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     #[cfg(feature = "events")]
     engine.load_events()?;
     let mut directory = engine.checkpoints.lock();
-    let plan = Plan::new(engine, &names.read(), &directory, extent)?;
+    // Asks the shards, whose locks come before that of the names.
+    let is_over_newer_max = engine.is_over_newer_max();
+    let plan = Plan::new(engine, &names.read(), &directory, extent, is_over_newer_max)?;
     let (cut, listed) = cut_log(engine, names)?;
     let mut taken = Vec::new();
     // Write no snapshot while the index is in doubt: it would make doubtful records look certain. The next open reads the log again.
@@ -155,7 +157,7 @@ struct Plan {
 const ORDER_PARTS: u64 = 4;
 
 impl Plan {
-    fn new(engine: &Engine, names: &Names, directory: &Directory, extent: Extent) -> Result<Self> {
+    fn new(engine: &Engine, names: &Names, directory: &Directory, extent: Extent, is_over_newer_max: bool) -> Result<Self> {
         let log = &engine.log;
         let segments = log.segments();
         let some_expire = log.clock.in_use();
@@ -175,7 +177,7 @@ impl Plan {
         let len = len + order_len;
         let most = if extent == Extent::Closing { len + len / 8 } else { len + len / 2 };
         let is_last = extent == Extent::Passing;
-        let is_whole = engine.is_over_newer_max()
+        let is_whole = is_over_newer_max
             || extent == Extent::Whole
             || is_last
             || len * WHOLE_PARTS <= log.replay_debt()

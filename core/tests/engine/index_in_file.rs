@@ -487,3 +487,29 @@ fn unclean_ends_leave_the_same_store_whichever_way_it_is_opened() {
         killed(db);
     }
 }
+
+/// The bound of what is newer than the file is asked of the shards, the size of the names of the namespaces: held together, the two waited for a drop that
+/// held them the other way round.
+#[test]
+fn checkpoints_and_the_dropping_of_namespaces_do_not_wait_for_each_other() {
+    let db = opened(MemoryStorage::new(), 0);
+    let (done, ended) = std::sync::mpsc::channel();
+    for thread in 0..3_u8 {
+        let (db, done) = (db.clone(), done.clone());
+        std::thread::spawn(move || {
+            for round in 0..1_500_u32 {
+                match thread {
+                    0 => db.checkpoint().unwrap(),
+                    1 => {
+                        db.namespace("dropped").unwrap().insert(round.to_le_bytes(), "value").unwrap();
+                        assert!(db.drop_namespace("dropped").unwrap());
+                    }
+                    _ => db.batch().insert(round.to_le_bytes(), "value").remove("nothing").commit().unwrap(),
+                }
+            }
+            done.send(()).unwrap();
+        });
+    }
+    (0..3).for_each(|_| ended.recv_timeout(Duration::from_secs(60)).unwrap());
+    assert_eq!(db.len().unwrap(), 1_500);
+}
