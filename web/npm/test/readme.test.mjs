@@ -37,7 +37,7 @@ const PROGRAM = `
   declare const event: "change", listener: () => void, policy: { createScriptURL(url: string | URL): URL };`;
 
 /** The goal is 125 kB. Each capability of the engine that a page gets adds to it; raise this only together with one. */
-const MOST_BYTES = 213_500;
+const MOST_BYTES = 214_800;
 
 test("a page loads as much as the README says, and no more than it did", () => {
   const files = ["index.js", "worker.js", "pipkin_bg.wasm"].map((file) => readFileSync(join(here, "dist", file)));
