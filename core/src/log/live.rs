@@ -74,11 +74,6 @@ impl Log {
         look(tail.active.map(|active| Segment { end: active.position, ..active.segment }), &tail.torn_headers)
     }
 
-    /// Bytes of the longest extent of the file.
-    pub(crate) fn longest_extent(&self) -> u64 {
-        self.tail.lock().space.longest()
-    }
-
     /// True when the reserve for removals and compaction is there.
     pub(crate) fn has_reserve(&self) -> bool {
         self.tail.lock().space.has_reserve()

@@ -150,14 +150,6 @@ impl Log {
         active.saturating_sub(unused) + tail.space.backed_beyond(SEGMENT_HEADER_LEN as u64 + TRAILER_LEN + unused)
     }
 
-    /// As [`Self::room_up_to`], without the rest of the active segment.
-    pub(crate) fn room_beside_active(&self, longest: u64) -> Result<u64> {
-        let mut tail = self.tail.lock();
-        self.announce(&mut tail)?;
-        self.back_short_ones(&mut tail)?;
-        Ok(tail.space.backed_beyond(SEGMENT_HEADER_LEN as u64 + TRAILER_LEN + longest + RETIRE_ROOM))
-    }
-
     /// The extents each of which is long enough to be the reserve.
     pub(crate) fn reserve_extents(&self) -> core::ops::RangeFrom<u32> {
         let total = self.tail.lock().space.total;

@@ -104,17 +104,11 @@ impl Space {
         self.free.iter().map(|(index, _)| self.geometry.size_of(index)).sum()
     }
 
-    /// True when the reserve for removals and compaction is backed: one extent of the full size, or nearly as many bytes as the file's longest extent
-    /// has in shorter ones.
+    /// True when the reserve for removals and compaction is backed: one extent of the full size, or, while all of the file's extents are
+    /// shorter, as many bytes as its longest one has.
     #[inline]
     pub(crate) fn has_reserve(&self) -> bool {
-        self.backed_full > 0 && self.total > self.geometry.shorter() || self.has_short_reserve()
-    }
-
-    /// True when the shorter extents are the reserve: a medium may have room for so few of the full size that all of them are in use for ever. An eighth
-    /// is left for the snapshot of the index.
-    fn has_short_reserve(&self) -> bool {
-        self.backed >= self.longest() - self.longest() / 8
+        if self.total > self.geometry.shorter() { self.backed_full > 0 } else { self.backed >= self.longest() }
     }
 
     /// Bytes of the longest extent of the file.

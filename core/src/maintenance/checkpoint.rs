@@ -1,7 +1,6 @@
 //! A checkpoint: writes the list of live segments to the log and the index to a snapshot; a superblock points at both. Opening then loads
 //! the snapshot and replays the log after the list.
 
-use super::choose;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Dump, SHARDS, ShardGuard};
@@ -75,12 +74,12 @@ struct Listed {
 ///
 /// # Errors
 ///
-/// [`Error::NoSpace`] before anything is written, when no segment is free and compaction can reach nearly everything without a new list, or would
-/// free no more by one: lists would fill the space that is left for removals and copies.
+/// [`Error::NoSpace`] before anything is written, when no segment is free and compaction can reach nearly everything without a new list:
+/// lists would fill the space that is left for removals and copies.
 pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> Result<bool> {
     let log = &engine.log;
     log.writable()?;
-    let is_needed = || log.replay_debt() > log.longest_extent() / 2 || choose::is_freed_by_a_list(engine);
+    let is_needed = || log.replay_debt() > log.geometry.segment_size() / 2;
     if !log.secure_free(1)? && !is_needed() {
         return Err(Error::NoSpace);
     }

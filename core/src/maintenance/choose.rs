@@ -11,9 +11,7 @@ use alloc::vec::Vec;
 pub(crate) const PARTS_ASKED: f64 = 64.0;
 /// Least share of dead bytes in a segment that a write without room has compacted. Less is left for removals, each of which must be able to
 /// free some.
-const SHARE_FOR_WRITES: f64 = 1.0 / PARTS_FOR_WRITES as f64;
-/// See above.
-pub(super) const PARTS_FOR_WRITES: u64 = 8;
+const SHARE_FOR_WRITES: f64 = 1.0 / 8.0;
 /// A compaction moves segments to shorten the file only if more than 1/8 of the file's extents are free.
 const GAPS_LEAST: u64 = 8;
 /// Bytes that the retirement frames of a compaction may take: freeing less than this is no gain.
@@ -30,20 +28,6 @@ pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
 /// Base of the segment with the newest checkpoint.
 fn replayed_from(engine: &Engine) -> u64 {
     engine.log.newest_checkpoint().map_or(0, |place| place.base)
-}
-
-/// True when a segment could be freed if a new list named it, and that list and what has to be copied take less than it in the active one.
-pub(crate) fn is_freed_by_a_list(engine: &Engine) -> bool {
-    let log = &engine.log;
-    let (segments, active) = log.segments_and_active();
-    let (listed_below, list, room) = (replayed_from(engine), log.list_len(segments.len()), log.room_of_active());
-    let is_freed = |segment: &Segment| {
-        segment.base >= listed_below
-            && active != Some(segment.base)
-            && list + needed_bytes(engine, segment, false) <= room.min(taken_bytes(engine, segment))
-            && !log.is_held_as_history(segment)
-    };
-    segments.iter().any(is_freed)
 }
 
 /// The candidates if the newest checkpoint were in the segment of this base.

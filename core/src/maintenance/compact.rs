@@ -89,8 +89,6 @@ impl Store {
         // Not when fewer than two segments are free.
         if log.secure_free(2)? {
             log.seal_active()?;
-        } else {
-            unless_full(self.empty_active().map(drop))?;
         }
         #[cfg(feature = "compress")]
         if let Some(pending) = pending {

@@ -271,7 +271,7 @@ fn append_dated(engine: &Engine, wanted: &[Wanted<'_>], copies: &mut Copies) -> 
 }
 
 /// The length of the longest record of a segment, dead ones included; of its copy, where that is sealed and it is not.
-pub(super) fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
+fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
     #[cfg(feature = "encrypt")]
     if super::resealed::is_plain(engine, segment) {
         return super::resealed::longest(engine, segment);

@@ -1,7 +1,7 @@
 //! Making space for a write or a removal that finds none.
 
 use super::checkpoint::Extent;
-use super::{choose, copy, stranded};
+use super::{choose, stranded};
 use crate::error::{Error, Result};
 use crate::log::Segment;
 use crate::planted::{Bug, is};
@@ -229,6 +229,7 @@ impl Store {
     /// back: segments that the list names can be retired without another one.
     pub(crate) fn make_room_once(&self, until: u64) -> Result<bool> {
         let log = &self.engine.log;
+        let is_all_dead = |segment: &Segment| choose::needed_bytes(&self.engine, segment, false) <= choose::SLACK;
         let candidates = self.unlisted_too();
         if log.secure_free(1)? {
             let Some(victim) = self.victim_for_a_write(&candidates, until, &[]) else { return Ok(false) };
@@ -242,39 +243,14 @@ impl Store {
                     return self.compact_listed(until, false);
                 }
             }
-        }
-        if self.compact_listed(until, true)? {
-            return Ok(true);
-        }
-        if choose::is_freed_by_a_list(&self.engine) {
+        } else if log.replay_debt() > log.geometry.segment_size() / 2
+            && !choose::candidates(&self.engine).iter().any(is_all_dead)
+            && candidates.iter().any(|segment| is_all_dead(segment) && self.is_reserve(segment))
+        {
             // A list may fit where no record does.
             self.write_checkpoint(Extent::Changes)?;
-            return self.compact_listed(until, true);
         }
-        self.empty_active()
-    }
-
-    /// Moves what lives in the active segment to shorter free extents, where its place is the only one that can be the reserve and an eighth of it is dead:
-    /// in a file that has room for few segments of the full size everything may be in one of them. False where it is not so, or the rest does not fit.
-    pub(super) fn empty_active(&self) -> Result<bool> {
-        let (engine, log) = (&self.engine, &self.engine.log);
-        let (segments, active) = log.segments_and_active();
-        let Some(segment) = segments.iter().find(|segment| active == Some(segment.base)) else { return Ok(false) };
-        // What it has not used yet is no gain.
-        let dead = (segment.end - segment.first_frame(log.geometry)).saturating_sub(choose::kept_bytes(engine, segment, false));
-        let gains = dead * choose::PARTS_FOR_WRITES >= choose::taken_bytes(engine, segment);
-        if log.secure_free(1)? || !self.is_reserve(segment) || !gains || log.is_held_as_history(segment) {
-            return Ok(false);
-        }
-        let needed = log.list_len(segments.len()) + choose::needed_bytes(engine, segment, false);
-        if log.room_beside_active(copy::longest(engine, segment)?)? < needed {
-            return Ok(false);
-        }
-        log.seal_active()?;
-        self.write_checkpoint(Extent::Changes)?;
-        let sealed = choose::candidates(engine).into_iter().find(|other| other.base == segment.base);
-        let Some(sealed) = sealed.filter(|segment| !engine.is_set_aside(segment, false)) else { return Ok(false) };
-        self.compact_one(&sealed, &mut |_| {}).map(|report| report.segments_retired > 0)
+        self.compact_listed(until, true)
     }
 
     /// The segments that could be compacted if a new list named them: all but the active one.
@@ -293,9 +269,7 @@ impl Store {
             let room = if may_copy { log.room_of_active() } else { 0 };
             let costs_room = |segment: &&Segment| {
                 let needed = choose::needed_bytes(engine, segment, false);
-                let gains_most =
-                    self.is_reserve(segment) || needed * choose::PARTS_FOR_WRITES <= choose::taken_bytes(engine, segment);
-                needed > choose::SLACK && !(gains_most && needed <= room)
+                needed > choose::SLACK && !(self.is_reserve(segment) && needed <= room)
             };
             passed.extend(candidates.iter().filter(costs_room).map(|segment| segment.base));
         }
