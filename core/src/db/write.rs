@@ -324,12 +324,9 @@ impl Store {
         #[cfg(feature = "compress")]
         self.know_dictionaries(name);
         match self.change_known(name, ttl, key, decide) {
-            Err(error @ Error::IndexDamaged { .. }) => {
-                // Met by the look-up: nothing has been decided yet.
-                self.heal_for(error)?;
-                self.change_known(name, ttl, key, decide)
-            }
-            result => result,
+            // Damage of the index is met by the look-up: nothing has been decided yet.
+            Err(error) => self.healed_again(error, &mut || self.change_known(name, ttl, key, decide)),
+            Ok(()) => Ok(()),
         }
     }
 

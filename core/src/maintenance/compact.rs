@@ -41,9 +41,7 @@ impl Store {
         self.settle_floor()?;
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
-        log.reclaim(&self.engine.pins);
-        // Segments that only waited for snapshots got new tickets above.
-        log.reclaim(&self.engine.pins);
+        self.reclaim_noted();
         stranded::make_way(&self.engine)?;
         let mut report = CompactReport::default();
         if let Some(plan) = self.plan_compaction()? {

@@ -32,8 +32,10 @@ impl Store {
                 // Writers outran the running checkpoint; block until it ends, so that replay stays bounded.
                 drop(self.engine.checkpoints.lock());
             }
-            // It has not begun for as long again: the lists of segments would get too long, and the medium full meanwhile.
-            if end >= due.saturating_add(self.engine.log.between_lists(self.options.replay_debt_max))
+            // It has not begun for as long again: the lists of segments would get too long, and the medium full meanwhile. 0 asks the thread for
+            // something else, which no writer waits for.
+            if due > 0
+                && end >= due.saturating_add(self.engine.log.between_lists(self.options.replay_debt_max))
                 && self.may_wait_for_the_turn().is_ok()
             {
                 let _turn = self.turn.lock();

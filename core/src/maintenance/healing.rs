@@ -16,18 +16,20 @@ impl Store {
         }
     }
 
-    /// Heals the damage that a write has met, in its thread, which waits until the log has been read: then the write can be repeated.
+    /// Repeats a write that has met damage of the index, once its own thread has healed it, which takes as long as reading the log.
     ///
     /// # Errors
     ///
-    /// The error that it has met, inside a closure whose call holds a lock. Where the damage could not be healed, the repetition meets it.
+    /// `error`, if it is another one, or inside a closure whose call holds a lock. Where the damage could not be healed, the repetition meets it.
     #[cold]
-    pub(crate) fn heal_for(&self, met: Error) -> Result<()> {
-        if self.may_wait_for_the_turn().is_err() {
-            return Err(met);
+    pub(crate) fn healed_again<T>(&self, error: Error, write: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+        if !matches!(error, Error::IndexDamaged { .. }) || self.may_wait_for_the_turn().is_err() {
+            return Err(error);
         }
-        let _turn = self.turn.lock();
-        self.heal_unasked()
+        let turn = self.turn.lock();
+        self.heal_unasked()?;
+        drop(turn);
+        write()
     }
 
     /// Heals what is damaged, and writes a checkpoint; also what is found damaged while it is written. Returns whether there was room for a snapshot.
@@ -55,7 +57,8 @@ impl Store {
         }
         let healed = self.heal();
         if healed.is_err() {
-            let next = self.engine.log.end().saturating_add(self.options.replay_debt_max);
+            let log = &self.engine.log;
+            let next = log.end().saturating_add(log.between_lists(self.options.replay_debt_max));
             self.engine.bases.heal_next.store(next, Ordering::Relaxed);
         }
         match healed {
@@ -70,8 +73,8 @@ impl Store {
 impl Store {
     #[cold]
     #[expect(clippy::unused_self, reason = "a build with the standard library needs it")]
-    pub(crate) fn heal_for(&self, met: Error) -> Result<()> {
-        Err(met)
+    pub(crate) fn healed_again<T>(&self, error: Error, _: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+        Err(error)
     }
 
     #[expect(clippy::unused_self, reason = "a build with the standard library needs it")]

@@ -17,7 +17,7 @@ impl Store {
     pub(crate) fn with_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         match self.caught_up(&write) {
             Ok(written) => Ok(written),
-            Err(error) => match self.mended(error, &write) {
+            Err(error) => match self.healed_again(error, &mut || write()) {
                 Err(Error::NoSpace) => self.write_into_new_room(&write),
                 result => result,
             },
@@ -28,7 +28,7 @@ impl Store {
     pub(crate) fn with_reclaimed<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         match self.caught_up(&write) {
             Ok(written) => Ok(written),
-            Err(error) => match self.mended(error, &write) {
+            Err(error) => match self.healed_again(error, &mut || write()) {
                 Err(Error::NoSpace) => self.write_reclaimed(&write),
                 result => result,
             },
@@ -41,16 +41,6 @@ impl Store {
         if self.overdue.load(Ordering::Relaxed) {
             self.catch_up_if_possible();
         }
-        write()
-    }
-
-    /// Repeats a write that has met damage of the index, once that is healed. Any other error is returned as it is.
-    #[cold]
-    fn mended<T>(&self, error: Error, write: &dyn Fn() -> Result<T>) -> Result<T> {
-        if !matches!(error, Error::IndexDamaged { .. }) {
-            return Err(error);
-        }
-        self.heal_for(error)?;
         write()
     }
 
@@ -88,13 +78,14 @@ impl Store {
             return Err(Error::NoSpace);
         }
         let until = log.end();
+        // The last attempt is made with what was freed before.
         let mut more = true;
         while more {
             more = match self.make_room_once(until) {
                 Err(Error::NoSpace) => false,
                 result => result?,
             };
-            // Where many short segments are listed, the list takes several free ones side by side: these must not be written to one by one.
+            // A list of many short segments takes several free ones side by side: no write may take these one by one.
             if more
                 && log.replay_debt() >= log.between_lists(self.options.replay_debt_max)
                 && self.list_pays(&self.unlisted_too())
@@ -225,8 +216,8 @@ impl Store {
 
     /// Compacts the segment that gains most, for a write that has found no room; false when none is worth it.
     ///
-    /// Each segment keeps as much dead space as removals need to free some. A new segment list may take the reserve, if what is compacted then brings it
-    /// back: segments that the list names can be retired without another one.
+    /// Each segment keeps as much dead space as removals need to free some. A new segment list may take the reserve, if what is compacted then
+    /// brings it back: segments that the list names can be retired without another one.
     pub(crate) fn make_room_once(&self, until: u64) -> Result<bool> {
         let log = &self.engine.log;
         let is_all_dead = |segment: &Segment| choose::needed_bytes(&self.engine, segment, false) <= choose::SLACK;
@@ -259,8 +250,8 @@ impl Store {
         choose::candidates_below(&self.engine, active.unwrap_or(u64::MAX))
     }
 
-    /// Compacts the segment that gains most of those that the newest list names; false when none is worth it, or fits. Where it `may_copy`, not only
-    /// one of which nothing is left to copy; while the reserve is in use then, one that becomes the reserve.
+    /// Compacts the segment that gains most of those that the newest list names; false when none is worth it, or fits. Unless it `may_copy`, only
+    /// one of which nothing has to be copied. While the reserve is in use, also one that becomes the reserve and fits into the active segment.
     fn compact_listed(&self, until: u64, may_copy: bool) -> Result<bool> {
         let (engine, log) = (&self.engine, &self.engine.log);
         let candidates = choose::candidates(engine);
@@ -291,8 +282,8 @@ impl Store {
         choose::worst_for_a_write(engine, candidates, until, &passed)
     }
 
-    /// True when there is room for a segment list in the active segment, or the list may begin a new one, which takes the reserve: then the live records of
-    /// one of `candidates` fit behind it, and its place can be the reserve.
+    /// True when a segment list fits into the active segment, or may begin a new one, which takes the reserve: then the live records of one of
+    /// `candidates` fit behind it, and its place can be the reserve.
     fn list_pays(&self, candidates: &[Segment]) -> bool {
         let (engine, log) = (&self.engine, &self.engine.log);
         let list = log.list_len(log.segment_count());

@@ -26,8 +26,8 @@ impl Store {
         Ok(emptying)
     }
 
-    /// Compacts segments that are mostly dead, but for those whose records all expire before long, until a caller waits for the maintenance lock or the store is closed. The caller holds that
-    /// lock.
+    /// Compacts segments that are mostly dead, but for those whose records all expire before long, until a caller waits for the maintenance lock
+    /// or the store is closed. The caller holds that lock.
     pub(crate) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
         let is_left = |segment: &Segment| self.is_held(segment) || self.is_dying(segment);
         #[cfg(feature = "compress")]
@@ -59,8 +59,8 @@ impl Store {
         result
     }
 
-    /// True while a living snapshot shows records that have ended and lie in `segment`: emptying it would free nothing before the end of that, and scatter what
-    /// the snapshot shows over more segments.
+    /// True while a living snapshot shows records that have ended and lie in `segment`: emptying it would free nothing before the end of that,
+    /// and scatter what the snapshot shows over more segments.
     fn is_held(&self, segment: &Segment) -> bool {
         self.engine.log.segment_stats.noted(segment.extent) > 0
     }

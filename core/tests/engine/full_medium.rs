@@ -10,8 +10,8 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// A medium that fills up, under a snapshot that ends then or without one, takes writes again while most of it is dead, whatever its segments are: many short
-/// ones, a list of which takes more than one, or few.
+/// A medium that fills up, under a snapshot that ends then or without one, takes writes again while most of it is dead, whatever its segments
+/// are: many short ones, a list of which takes more than one, or few.
 #[test]
 fn a_medium_that_has_filled_up_takes_writes_again_while_most_of_it_is_dead() {
     const MEDIA: [(u32, u64); 9] = [

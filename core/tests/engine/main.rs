@@ -32,6 +32,7 @@ mod format_example;
 mod full_medium;
 mod groups;
 mod handles;
+mod index_healed;
 mod index_in_file;
 mod isolation;
 mod many;

@@ -4,8 +4,8 @@ use super::Builder;
 
 impl Builder {
     /// Log bytes after the newest checkpoint from which the next one is written; bounds the replay when the store is opened after a crash;
-    /// never less than 512 for each segment of the store, and with [segments](Self::segment_size) below 64 KiB never more than 1/64 of one's
-    /// bytes times its size (256 KiB where they have 4 KiB), so that a full medium can be compacted. Default: 32 MiB.
+    /// never less than 512 for each segment of the store, and otherwise never more than as many segments as one can list, so that a full medium can
+    /// be compacted: 256 KiB with [segments](Self::segment_size) of 4 KiB, 4 MiB with 16 KiB, 64 MiB with 64 KiB. Default: 32 MiB.
     ///
     /// ```
     /// // After a crash opening replays 4 MiB of log, not 32; a checkpoint is written more often for it.
@@ -34,8 +34,8 @@ impl Builder {
         self
     }
 
-    /// Most bytes per second that automatic compaction copies, so that it leaves the medium to other work. [`Db::compact`](crate::Db::compact) is not limited.
-    /// Default: no limit.
+    /// Most bytes per second that automatic compaction copies, so that it leaves the medium to other work. [`Db::compact`](crate::Db::compact) is
+    /// not limited. Default: no limit.
     ///
     /// ```
     /// let db = pipkin::Db::builder().auto_compact_rate(20 << 20).in_memory()?; // 20 MiB a second
@@ -65,7 +65,8 @@ impl Builder {
     }
 
     /// Whether automatic maintenance forgets records that have expired: the background thread every second, without one the writes that run
-    /// maintenance. Without it only counts, compaction and [`Db::sweep_expired`](crate::Db::sweep_expired) do. No answer depends on it, only memory. Default: true.
+    /// maintenance. Without it only counts, compaction and [`Db::sweep_expired`](crate::Db::sweep_expired) do. No answer depends on it, only
+    /// memory. Default: true.
     ///
     /// ```
     /// let db = pipkin::Db::builder().auto_sweep(false).in_memory()?;

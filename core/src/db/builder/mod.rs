@@ -214,7 +214,8 @@ impl Builder {
     /// 512 GiB in those of 4 MiB), a full medium may have no room for it, and removing records alone cannot free any: choose a size that
     /// the store will not outgrow.
     ///
-    /// Space for one segment is kept for removals. On a medium with room for fewer than eight of them choose shorter ones, or much of it stays empty.
+    /// Space for one segment is kept for removals: on a medium with room for fewer than eight of them choose shorter ones, or much of it stays
+    /// empty.
     ///
     /// ```
     /// // A small store: its file grows in smaller steps.
