@@ -13,7 +13,7 @@ pipkin-compare [--quick] [--peers a,b] [--sets a,b] [--out DIR] [--dir DIR]
     --quick  a small scale, once: a first impression
     --peers  only these peers, beside pipkin and the row of limits
     --sets   only these sets of phases: main, ranges, group, ycsb, large, events,
-             events-mixed, events-streams, reopen, limited
+             events-mixed, events-streams, reopen, limited (or one shape, limited-4-150)
     --out    where the report goes, by default target/compare
     --dir    where the stores lie while they are measured, by default DIR/stores; not on tmpfs
 pipkin-compare report [--out DIR]

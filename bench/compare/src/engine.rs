@@ -25,8 +25,12 @@ pub(crate) struct Facts {
     pub(crate) streams: bool,
     /// Whether keys can be read in order.
     pub(crate) ordered: bool,
+    /// Whether order is an option that other reads and writes do without.
+    pub(crate) order_optional: bool,
     /// Whether [`Engine::compact`] does anything.
     pub(crate) compacts: bool,
+    /// Whether [`Engine::compact_beside`] does anything.
+    pub(crate) compacts_beside: bool,
     /// A server of its own: figures about the measuring process say nothing of it.
     pub(crate) served: bool,
     /// What becomes of [`Engine::put`] when the process is killed right after it.
@@ -58,7 +62,9 @@ impl Facts {
             pairs: true,
             streams: true,
             ordered: true,
+            order_optional: false,
             compacts: true,
+            compacts_beside: false,
             served: false,
             unflushed: Unflushed::Kept(""),
             sync_gap: None,
@@ -87,7 +93,7 @@ pub(crate) struct OpenOptions {
     pub(crate) ordered: bool,
     /// Values are held against their checksums on the way out, where the engine leaves the choice.
     pub(crate) verify: bool,
-    /// Bytes for caches of the engine's own.
+    /// Bytes for caches of the engine's own. Less than [`CACHE_DEFAULT`] where the data are larger than the memory.
     pub(crate) cache: u64,
     /// About how many bytes of keys and values will come, for engines that must know beforehand.
     pub(crate) expected: u64,
@@ -95,6 +101,14 @@ pub(crate) struct OpenOptions {
 
 /// More than all the data of a default run: every engine may keep everything in memory.
 const CACHE_DEFAULT: u64 = 2 << 30;
+
+impl OpenOptions {
+    /// Whether the data are larger than the memory.
+    #[allow(dead_code, reason = "which of them are used depends on the engines that were built in")]
+    pub(crate) fn little_memory(&self) -> bool {
+        self.cache < CACHE_DEFAULT
+    }
+}
 
 impl Default for OpenOptions {
     fn default() -> Self {
@@ -157,6 +171,11 @@ pub(crate) trait Engine: Sized + Send + Sync {
 
     /// Gives the space of what is dead back.
     fn compact(self) -> Result<Self>;
+
+    /// The same while others read and write; called only where [`Facts::compacts_beside`] says so.
+    fn compact_beside(&self) -> Result<()> {
+        Err("this engine has no compaction beside readers".into())
+    }
 
     /// Memory of the index as the engine itself counts it.
     fn index_bytes(&self) -> Option<u64> {

@@ -17,6 +17,8 @@ mod rows;
 mod run;
 mod sample;
 mod scale;
+mod shapes;
+mod ycsb;
 mod zipf;
 
 use args::Command;

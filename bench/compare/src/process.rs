@@ -10,12 +10,39 @@ pub(crate) fn written() -> Result<u64> {
     field("/proc/self/io", "write_bytes:")
 }
 
-/// Bytes that the device under a folder has been given since the machine started, by everybody. `None` where it does not count.
-pub(crate) fn device_written(folder: &Path) -> Option<u64> {
+/// What a device has read and written since the machine started, for everybody.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traffic {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+}
+
+/// The bytes of the device under a folder. `None` where it does not count.
+pub(crate) fn traffic(folder: &Path) -> Option<Traffic> {
     let device = fs::metadata(folder).ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
-    Some(text.split_whitespace().nth(6)?.parse::<u64>().ok()? * 512)
+    let sectors = |field| text.split_whitespace().nth(field)?.parse::<u64>().ok();
+    Some(Traffic { read: sectors(2)? * 512, written: sectors(6)? * 512 })
+}
+
+/// Writes back what the file system under a folder still has in memory.
+pub(crate) fn write_back(folder: &Path) -> Result<()> {
+    Ok(rustix::fs::syncfs(fs::File::open(folder)?)?)
+}
+
+/// Drops the files under a folder from the cache of the system: a process in a control group would find there what it need not pay for.
+pub(crate) fn drop_cached(folder: &Path) -> Result<()> {
+    write_back(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            drop_cached(&path)?;
+        } else {
+            rustix::fs::fadvise(fs::File::open(&path)?, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Bytes of memory of this process that are not pages of files.

@@ -3,6 +3,8 @@
 use crate::numbers::count;
 use crate::sample::Unit;
 use crate::scale::Scale;
+use crate::shapes::SHAPES;
+use crate::ycsb::{Choice, WORKLOADS};
 
 /// What one row is about.
 #[derive(Clone, Debug)]
@@ -27,8 +29,10 @@ pub(crate) const SCAN: usize = 1_000;
 pub(crate) const GROUP: usize = 8;
 /// Bytes of a large value.
 pub(crate) const LARGE: usize = 64 << 10;
-/// Bytes of a value of the set with limited memory.
-pub(crate) const LIMITED: usize = 1 << 10;
+/// Threads that read together where memory is limited: most devices answer many at once.
+pub(crate) const LIMITED_THREADS: usize = 16;
+/// Reads beside a compaction: as many as there were are scaled to this.
+pub(crate) const READS_BESIDE: usize = 1_000;
 /// Puts between two events, and events of a stream, of the sets with several streams.
 pub(crate) const BETWEEN: usize = 10;
 pub(crate) const OF_STREAM: usize = 10;
@@ -41,6 +45,7 @@ pub(crate) fn all(scale: &Scale) -> Vec<Row> {
     reads(&mut rows, scale);
     mixed(&mut rows, scale);
     life(&mut rows, scale);
+    limited(&mut rows, scale);
     space(&mut rows);
     rows.0
 }
@@ -122,11 +127,28 @@ fn life(rows: &mut Rows, scale: &Scale) {
     add("survivors", format!("of {} unflushed puts before the kill, found after it", count(scale.unflushed_puts)), Unit::Count);
     rows.add("main", "Compaction", "compaction", "full compaction after the removals".to_owned(), Unit::Ms);
     rows.add("ranges", "Compaction", "ordered_compaction", "the same with an ordered index".to_owned(), Unit::Ms);
-    let mebibytes = scale.memory_limit >> 20;
-    let (records, reads) = (count(scale.limited_records), count(scale.limited_reads));
-    let about = format!("{mebibytes} MiB of memory for {records} values of 1 KiB");
-    rows.add("limited", "Data larger than memory", "limited_load", format!("{about}: load, durable every 1,000"), Unit::Ms);
-    rows.add("limited", "Data larger than memory", "limited_reads", format!("the same: {reads} reads, shuffled"), Unit::Ms);
+}
+
+/// Each shape has a group of its own.
+fn limited(rows: &mut Rows, scale: &Scale) {
+    for shape in SHAPES {
+        let mut add = |name: &str, title: String, unit| rows.add(shape.set, shape.title, &shape.row(name), title, unit);
+        let ops = count(scale.limited_ops);
+        for choice in Choice::ALL {
+            for workload in WORKLOADS.iter().filter(|workload| workload.runs_with(choice)) {
+                let (upper, row) = (workload.name.to_uppercase(), format!("{}_{}", choice.name(), workload.name));
+                let title = format!("YCSB-{upper}, {}, {}, {ops} operations", workload.about, choice.name());
+                add(&row, title, Unit::Ms);
+                add(&format!("{row}_read"), "read by the device, an operation".to_owned(), Unit::BytesEach);
+                add(&format!("{row}_written"), "written by the device, an operation".to_owned(), Unit::BytesEach);
+            }
+        }
+        add("threads", format!("{ops} uniform reads, {LIMITED_THREADS} threads together"), Unit::Ms);
+        add("compaction", "full compaction behind the overwriting of half, beside a thread of reads".to_owned(), Unit::Ms);
+        add("compaction_reads", format!("{} reads beside it", count(READS_BESIDE)), Unit::Ms);
+        add("compaction_read", "read by the device meanwhile".to_owned(), Unit::Bytes);
+        add("compaction_written", "written by the device meanwhile".to_owned(), Unit::Bytes);
+    }
 }
 
 fn space(rows: &mut Rows) {

@@ -5,9 +5,11 @@ use crate::args::{Child, Options};
 use crate::cgroup::Group;
 use crate::engine::Facts;
 use crate::phases::{self, SETS, reopen};
+use crate::process::{drop_cached, write_back};
 use crate::report::Log;
 use crate::rows::{self, Row};
 use crate::sample::Sample;
+use crate::shapes::Shape;
 use crate::{Result, engines, facts, report};
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,6 +17,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+
+/// Stands for all sets with limited memory.
+const ALL_LIMITED: &str = "limited";
 
 /// Says whether every engine did what it had to.
 pub(crate) fn run(options: &Options) -> Result<bool> {
@@ -59,10 +64,11 @@ fn chosen(peers: Option<&[String]>) -> Result<Vec<Facts>> {
 
 fn chosen_sets(wanted: Option<&[String]>) -> Result<Vec<&'static str>> {
     let Some(wanted) = wanted else { return Ok(SETS.to_vec()) };
-    if let Some(unknown) = wanted.iter().find(|set| !SETS.contains(&set.as_str())) {
-        return Err(format!("there is no set of phases named {unknown}; there are {}", SETS.join(", ")).into());
+    if let Some(unknown) = wanted.iter().find(|set| !SETS.contains(&set.as_str()) && *set != ALL_LIMITED) {
+        return Err(format!("there is no set of phases named {unknown}; there are {}, {ALL_LIMITED}", SETS.join(", ")).into());
     }
-    Ok(SETS.into_iter().filter(|set| wanted.iter().any(|name| name == set)).collect())
+    let is_wanted = |set: &&str| wanted.iter().any(|name| name == set || name == ALL_LIMITED && Shape::of(set).is_some());
+    Ok(SETS.into_iter().filter(is_wanted).collect())
 }
 
 /// One engine, one set, one round.
@@ -102,7 +108,7 @@ impl Turn<'_> {
         });
         let _ = fs::remove_dir_all(&folder);
         // What this engine has left to be written back must not slow the next one.
-        rustix::fs::syncfs(fs::File::open(&self.options.dir)?)?;
+        write_back(&self.options.dir)?;
         let Err(why) = outcome else { return Ok(true) };
         println!("         {} has failed in {}: {why}", self.engine.name, self.set);
         for row in open {
@@ -112,19 +118,21 @@ impl Turn<'_> {
     }
 
     fn group(&self) -> Result<Option<Group>> {
-        if self.set == "limited" { Group::new(self.options.scale.memory_limit).map(Some) } else { Ok(None) }
+        if Shape::of(self.set).is_some() { Group::new(self.options.scale.memory_limit).map(Some) } else { Ok(None) }
     }
 
     fn processes(&self, folder: &Path, group: Option<&Group>, mut each: impl FnMut(&Sample) -> Result<()>) -> Result<()> {
-        let steps: &[&str] = if self.set == "reopen" { &reopen::STEPS } else { &[self.set] };
-        for step in steps {
+        for step in phases::steps(self.set, &self.engine) {
+            if step.limited {
+                drop_cached(folder)?;
+            }
             let child = Child {
                 engine: self.engine.name.to_owned(),
-                set: (*step).to_owned(),
+                set: step.name,
                 round: self.round,
                 folder: folder.to_owned(),
                 scale: self.options.scale.clone(),
-                cgroup: group.map(|group| group.folder.clone()),
+                cgroup: group.filter(|_| step.limited).map(|group| group.folder.clone()),
             };
             self.process(&child, &mut each)?;
         }

@@ -31,11 +31,10 @@ pub(crate) struct Scale {
     pub(crate) events_mixed: usize,
     /// Streams of ten events.
     pub(crate) event_streams: usize,
-    /// Records of 1 KiB, several times as much as [`Self::memory_limit`].
-    pub(crate) limited_records: usize,
-    /// Bytes that the process and its page cache may have together.
+    /// Bytes that the process and its page cache may have together, in the sets with limited memory.
     pub(crate) memory_limit: u64,
-    pub(crate) limited_reads: usize,
+    /// Operations of each workload there.
+    pub(crate) limited_ops: usize,
     /// Operations that are timed one by one, in a pass of their own.
     pub(crate) timed_ops: usize,
 }
@@ -58,9 +57,8 @@ impl Scale {
             events: 100_000,
             events_mixed: 10_000,
             event_streams: 10_000,
-            limited_records: 1_000_000,
-            memory_limit: 256 << 20,
-            limited_reads: 20_000,
+            memory_limit: 128 << 20,
+            limited_ops: 20_000,
             timed_ops: 200_000,
         }
     }
@@ -82,9 +80,8 @@ impl Scale {
             events: 10_000,
             events_mixed: 1_000,
             event_streams: 1_000,
-            limited_records: 150_000,
-            memory_limit: 64 << 20,
-            limited_reads: 1_000,
+            memory_limit: 32 << 20,
+            limited_ops: 1_000,
             timed_ops: 20_000,
             ..Self::full()
         }
@@ -109,7 +106,7 @@ impl Scale {
         set("PIPKIN_BENCH_EVENTS", &mut scale.events)?;
         set("PIPKIN_BENCH_EVENTS_MIXED", &mut scale.events_mixed)?;
         set("PIPKIN_BENCH_EVENT_STREAMS", &mut scale.event_streams)?;
-        set("PIPKIN_BENCH_LIMITED_RECORDS", &mut scale.limited_records)?;
+        set("PIPKIN_BENCH_LIMITED_OPS", &mut scale.limited_ops)?;
         let mut mebibytes = (scale.memory_limit >> 20) as usize;
         set("PIPKIN_BENCH_MEMORY_LIMIT_MIB", &mut mebibytes)?;
         scale.memory_limit = (mebibytes as u64) << 20;

@@ -18,6 +18,7 @@ pub(crate) struct EmdbEngine {
 
 impl Engine for EmdbEngine {
     const FACTS: Facts = Facts {
+        order_optional: true,
         unflushed: Unflushed::Kept("in the log, in the page cache of the system"),
         ..Facts::peer("emdb", "emdb", "insert_many of 50,000 to load, zero-copy reads, range index only for ranges and events")
     };

@@ -31,6 +31,7 @@ impl Fjall {
 
 impl Engine for Fjall {
     const FACTS: Facts = Facts {
+        compacts_beside: true,
         unflushed: Unflushed::Kept("in the journal, in the page cache of the system"),
         ..Facts::peer(
             "fjall",
@@ -105,9 +106,14 @@ impl Engine for Fjall {
     }
 
     fn compact(self) -> Result<Self> {
+        self.compact_beside()?;
+        Ok(self)
+    }
+
+    fn compact_beside(&self) -> Result<()> {
         self.records.rotate_memtable_and_wait()?; // or else what is in memory would keep the removed records alive
         self.records.major_compact()?;
-        Ok(self)
+        Ok(())
     }
 
     fn close(self) -> Result<()> {

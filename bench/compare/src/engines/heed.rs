@@ -64,7 +64,7 @@ impl Engine for Heed {
 
     fn open(folder: &Path, options: &OpenOptions) -> Result<Self> {
         let mut flags = EnvFlags::NO_MEM_INIT;
-        if options.cache < OpenOptions::default().cache {
+        if options.little_memory() {
             flags |= EnvFlags::NO_READ_AHEAD; // with little memory, what is read ahead pushes out what is needed
         }
         Self::open_with(folder, flags)

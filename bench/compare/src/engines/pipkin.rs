@@ -6,7 +6,7 @@
 use crate::Result;
 use crate::data::{Key, Pair};
 use crate::engine::{Engine, Facts, OpenOptions, Reader, Unflushed};
-use pipkin::{Db, Events, Expected, FlushPolicy, NewEvent};
+use pipkin::{Db, Events, Expected, FlushPolicy, IndexMemory, NewEvent};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -39,15 +39,22 @@ impl Pipkin {
 impl Engine for Pipkin {
     const FACTS: Facts = Facts {
         peer: false,
-        ordered: true,
+        order_optional: true,
+        compacts_beside: true,
         unflushed: Unflushed::Kept("in the log, in the page cache of the system"),
-        ..Facts::peer("pipkin", "pipkin", "defaults: shared syncs, checksums on reads")
+        ..Facts::peer(
+            "pipkin",
+            "pipkin",
+            "defaults: shared syncs, checksums on reads; the index in the file where the data are larger than the memory",
+        )
     };
 
     type Reader<'a> = View<'a>;
 
     fn open(folder: &Path, options: &OpenOptions) -> Result<Self> {
         let builder = Db::builder().path(folder.join("store.pipkin")).flush_policy(FlushPolicy::Group);
+        let newer_max = options.cache / 2;
+        let builder = if options.little_memory() { builder.index_memory(IndexMemory::InFile { newer_max }) } else { builder };
         let batch = if options.ordered { ORDERED_BATCH } else { LOAD_BATCH };
         Ok(Self { db: builder.verify_on_read(options.verify).ordered(options.ordered).open()?, log: OnceLock::new(), batch })
     }
@@ -90,8 +97,13 @@ impl Engine for Pipkin {
     }
 
     fn compact(self) -> Result<Self> {
-        self.db.compact()?;
+        self.compact_beside()?;
         Ok(self)
+    }
+
+    fn compact_beside(&self) -> Result<()> {
+        self.db.compact()?;
+        Ok(())
     }
 
     fn index_bytes(&self) -> Option<u64> {

@@ -55,6 +55,7 @@ fn without_log() -> WriteOptions {
 
 impl Engine for RocksDb {
     const FACTS: Facts = Facts {
+        compacts_beside: true,
         unflushed: Unflushed::Kept("in the write-ahead log, in the page cache of the system"),
         ..Facts::peer(
             "rocksdb",
@@ -77,7 +78,8 @@ impl Engine for RocksDb {
         setup.create_if_missing(true);
         setup.set_block_based_table_factory(&blocks);
         setup.set_compression_type(DBCompressionType::None);
-        setup.set_write_buffer_size(MEMTABLE.min(options.cache as usize));
+        // Up to four of them, beside the cache.
+        setup.set_write_buffer_size(MEMTABLE.min(options.cache as usize / 4));
         setup.set_max_write_buffer_number(4);
         setup.increase_parallelism(std::thread::available_parallelism().map_or(2, |threads| threads.get() as i32));
         setup.set_enable_pipelined_write(true);
@@ -142,11 +144,16 @@ impl Engine for RocksDb {
     }
 
     fn compact(self) -> Result<Self> {
+        self.compact_beside()?;
+        Ok(self)
+    }
+
+    fn compact_beside(&self) -> Result<()> {
         let mut options = CompactOptions::default();
         options.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         self.db.flush()?;
         self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &options);
-        Ok(self)
+        Ok(())
     }
 
     fn close(self) -> Result<()> {

@@ -4,7 +4,7 @@ mod event_streams;
 mod events;
 mod group;
 mod large;
-mod limited;
+pub(crate) mod limited;
 mod main_set;
 mod mixed;
 mod ranges;
@@ -15,15 +15,51 @@ mod write;
 
 use crate::Result;
 use crate::data::{KEY_LEN, VALUE_LEN};
-use crate::engine::{Engine, OpenOptions, Unflushed};
+use crate::engine::{Engine, Facts, OpenOptions, Unflushed};
 use crate::rows;
 use crate::sample::{Sink, Unit};
 use crate::scale::Scale;
+use crate::shapes::{SHAPES, Shape};
 use std::path::PathBuf;
 
-/// The sets in the order in which they run. `reopen` is several processes over one store, see [`reopen::STEPS`].
-pub(crate) const SETS: [&str; 10] =
-    ["main", "ranges", "group", "ycsb", "large", "events", "events-mixed", "events-streams", "reopen", "limited"];
+/// The sets in the order in which they run.
+pub(crate) const SETS: [&str; 13] = [
+    "main",
+    "ranges",
+    "group",
+    "ycsb",
+    "large",
+    "events",
+    "events-mixed",
+    "events-streams",
+    "reopen",
+    SHAPES[0].set,
+    SHAPES[1].set,
+    SHAPES[2].set,
+    SHAPES[3].set,
+];
+
+/// What stands between the name of a set and that of a step, where one process does only a step.
+const BETWEEN: char = ':';
+
+/// One process of a set. They follow each other over one store.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    /// Whether it runs in a control group with little memory.
+    pub(crate) limited: bool,
+}
+
+pub(crate) fn steps(set: &str, facts: &Facts) -> Vec<Step> {
+    if set == "reopen" {
+        return reopen::STEPS.map(|name| Step { name: name.to_owned(), limited: false }).into();
+    }
+    if Shape::of(set).is_none() {
+        return vec![Step { name: set.to_owned(), limited: false }];
+    }
+    let steps = limited::STEPS.into_iter().filter(|step| limited::has_step(facts, step));
+    steps.map(|step| Step { name: format!("{set}{BETWEEN}{step}"), limited: limited::is_limited(step) }).collect()
+}
 
 /// What one process has to do.
 #[derive(Debug)]
@@ -37,6 +73,10 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn run<E: Engine>(self) -> Result<()> {
+        if let Some((set, step)) = self.set.split_once(BETWEEN) {
+            let shape = Shape::of(set).ok_or_else(|| format!("there is no set with limited memory named {set}"))?;
+            return limited::run::<E>(&self, shape, step);
+        }
         match self.set.as_str() {
             "main" => main_set::run::<E>(&self),
             "ranges" => ranges::run::<E>(&self),
@@ -46,7 +86,6 @@ impl Job {
             "events" => events::run::<E>(&self),
             "events-mixed" => event_streams::mixed::<E>(&self),
             "events-streams" => event_streams::streams::<E>(&self),
-            "limited" => limited::run::<E>(&self),
             step => reopen::run::<E>(&self, step),
         }
     }
@@ -64,9 +103,12 @@ impl Job {
         let scale = &self.scale;
         let ordinary = KEY_LEN + VALUE_LEN;
         let written = scale.records + scale.durable_puts + scale.batches * scale.batch_size + 2 * scale.unflushed_puts;
+        let limited = self.set.split_once(BETWEEN).and_then(|(set, _)| Shape::of(set));
+        if let Some(shape) = limited {
+            return 2 * shape.times * scale.memory_limit;
+        }
         let bytes = match self.set.as_str() {
             "large" => scale.large_values * (KEY_LEN + rows::LARGE),
-            "limited" => scale.limited_records * (KEY_LEN + rows::LIMITED),
             "ycsb" => (scale.records + 2 * scale.ycsb_ops + scale.timed_ops) * ordinary,
             _ => (written + scale.records / 4) * ordinary, // tombstones are shorter than records
         };
@@ -88,8 +130,7 @@ impl Job {
             &mut scale.ranges,
             &mut scale.ycsb_ops,
             &mut scale.events,
-            &mut scale.limited_records,
-            &mut scale.limited_reads,
+            &mut scale.limited_ops,
             &mut scale.timed_ops,
         ];
         for count in counts {
@@ -124,7 +165,10 @@ impl Job {
 }
 
 /// Why an engine has nothing to measure in a row, as far as that is known without running it.
-pub(crate) fn absent(facts: &crate::engine::Facts, row: &rows::Row) -> Option<String> {
+pub(crate) fn absent(facts: &Facts, row: &rows::Row) -> Option<String> {
+    if let Some(shape) = Shape::of(row.set) {
+        return limited::absent(facts, shape, &row.id).map(str::to_owned);
+    }
     let why = match (row.set, row.id.as_str()) {
         ("events-mixed" | "events-streams", _) if !facts.streams => "is not set up for streams here",
         ("events-mixed" | "events-streams", _) if !facts.ordered => "not available: keys have no order",
@@ -132,12 +176,10 @@ pub(crate) fn absent(facts: &crate::engine::Facts, row: &rows::Row) -> Option<St
         ("events-mixed", "mixed_compacted") if !facts.compacts => "has no compaction",
         ("events-streams", "stream_bytes") if facts.peer => "is not counted by the engine",
         (set, _) if !facts.pairs && !set.starts_with("events") && set != "size" => "stores events only",
-        ("reopen" | "limited", _) if facts.served => "a server of its own, which is neither killed nor limited here",
+        ("reopen", _) if facts.served => "a server of its own, which is not killed here",
         ("main", "written_load" | "written_batches" | "written_puts") | ("size", _) if facts.served => "a server of its own",
-        ("limited", _) if facts.records_max < usize::MAX => "does so few records that they fit into the memory",
         ("ranges", _) if !facts.ordered => "not available: keys have no order",
         ("large", _) if facts.value_max < rows::LARGE => "its values are shorter",
-        ("limited", _) if facts.value_max < rows::LIMITED => "its values are shorter",
         (_, "compaction" | "size_compacted") if !facts.compacts => "has no compaction",
         _ => return None,
     };

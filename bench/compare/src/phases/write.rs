@@ -84,7 +84,7 @@ struct Written {
 
 impl Written {
     fn now(job: &Job) -> Result<Self> {
-        Ok(Self { process: process::written()?, device: process::device_written(&job.folder) })
+        Ok(Self { process: process::written()?, device: process::traffic(&job.folder).map(|traffic| traffic.written) })
     }
 
     fn report<E: Engine>(&self, job: &Job, engine: &E, phase: &str, records: usize) -> Result<()> {
