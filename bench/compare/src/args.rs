@@ -9,21 +9,22 @@ use std::path::PathBuf;
 pub(crate) const HELP: &str = "\
 Measures pipkin and its peers side by side.
 
-pipkin-compare [--quick] [--peers a,b] [--sets a,b] [--out DIR] [--dir DIR]
+pipkin-compare [--quick] [--peers a,b] [--sets a,b] [--out DIR] [--dir DIR] [--before DIR]
     --quick  a small scale, once: a first impression
     --peers  only these peers, beside pipkin and the row of limits
     --sets   only these sets of phases: main, ranges, group, ycsb, large, events,
              events-mixed, events-streams, reopen, limited (or one shape, limited-4-150)
     --out    where the report goes, by default target/compare
     --dir    where the stores lie while they are measured, by default DIR/stores; not on tmpfs
-pipkin-compare report [--out DIR]
+    --before the folder of an earlier run, such as that of the last release: a column says how pipkin has changed
+pipkin-compare report [--out DIR] [--before DIR]
     writes the tables again from DIR/results.jsonl
 PIPKIN_BENCH_RECORDS and others of README.md set the scale.";
 
 pub(crate) enum Command {
     Help,
     Run(Options),
-    Report { out: PathBuf },
+    Report { out: PathBuf, before: Option<PathBuf> },
     Child(Child),
 }
 
@@ -34,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) peers: Option<Vec<String>>,
     pub(crate) sets: Option<Vec<String>>,
     pub(crate) out: PathBuf,
+    /// The folder of a run whose figures of pipkin stand beside those of this one.
+    pub(crate) before: Option<PathBuf>,
     pub(crate) dir: PathBuf,
 }
 
@@ -75,7 +78,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command> {
     let verb = word.take_if(|word| !word.starts_with('-'));
     let mut args = word.into_iter().chain(args);
     let (mut quick, mut peers, mut sets) = (false, None, None);
-    let (mut out, mut dir) = (PathBuf::from("target/compare"), None);
+    let (mut out, mut dir, mut before) = (PathBuf::from("target/compare"), None, None);
     let (mut engine, mut set, mut round, mut scale, mut cgroup) = (None, None, 0, None, None);
     while let Some(name) = args.next() {
         if matches!(name.as_str(), "--help" | "-h") {
@@ -90,6 +93,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command> {
             "--peers" => peers = Some(list(&value)),
             "--sets" => sets = Some(list(&value)),
             "--out" => out = value.into(),
+            "--before" => before = Some(PathBuf::from(value)),
             "--dir" => dir = Some(PathBuf::from(value)),
             "--engine" => engine = Some(value),
             "--phase-set" => set = Some(value),
@@ -102,10 +106,10 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command> {
     match verb.as_deref() {
         None => {
             let dir = dir.unwrap_or_else(|| out.join("stores"));
-            Ok(Command::Run(Options { scale: Scale::from_environment(quick)?, peers, sets, out, dir }))
+            Ok(Command::Run(Options { scale: Scale::from_environment(quick)?, peers, sets, out, before, dir }))
         }
         Some("help") => Ok(Command::Help),
-        Some("report") => Ok(Command::Report { out }),
+        Some("report") => Ok(Command::Report { out, before }),
         Some("child") => {
             let missing = || "a child wants --engine, --phase-set, --dir and --scale";
             let (engine, set) = engine.zip(set).ok_or_else(missing)?;

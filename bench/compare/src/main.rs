@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             Ok(true)
         }
         Command::Run(options) => run::run(&options),
-        Command::Report { out } => report::from_file(&out).map(|()| true),
+        Command::Report { out, before } => report::from_file(&out, before.as_deref()).map(|()| true),
         Command::Child(child) => child.run().map(|()| true),
     });
     match done {

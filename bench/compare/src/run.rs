@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         log.add(&crate::facts::program_size(engine))?;
     }
     let _ = fs::remove_dir(&options.dir); // stays if somebody else has something in it
-    report::from_file(&options.out)?;
+    report::from_file(&options.out, options.before.as_deref())?;
     println!("{:>5} s  done: {}", start.elapsed().as_secs(), options.out.join("table.md").display());
     Ok(well)
 }

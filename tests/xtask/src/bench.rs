@@ -40,8 +40,8 @@ fn native(args: &[String]) -> Outcome {
             ("--quick", _) => passed_on.push(arg.clone()),
             ("--peers", 1..) => peers = args.next(),
             ("--out", 1..) => out = args.next(),
-            ("--sets" | "--dir", 1..) => passed_on.extend([arg.clone(), args.next().cloned().unwrap_or_default()]),
-            ("--peers" | "--out" | "--sets" | "--dir", _) => return failed(format!("{arg} wants a value")),
+            ("--sets" | "--dir" | "--before", 1..) => passed_on.extend([arg.clone(), args.next().cloned().unwrap_or_default()]),
+            ("--peers" | "--out" | "--sets" | "--dir" | "--before", _) => return failed(format!("{arg} wants a value")),
             _ => return failed(format!("`bench` does not know {arg}, see `cargo xtask help`")),
         }
     }

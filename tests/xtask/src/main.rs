@@ -42,13 +42,14 @@ cargo xtask demo --serve [PORT]
 cargo xtask component
     Builds the WebAssembly component as it is shipped: what `cargo build` makes, with its code gone over by wasm-opt.
 
-cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DIR] [--dir DIR]
+cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DIR] [--dir DIR] [--before DIR]
     Measures pipkin side by side with its peers; the report goes to target/compare. See bench/compare/README.md.
     --quick  a small scale, once: minutes instead of hours, after all peers have been compiled
     --peers  only these peers, and only these are compiled
     --sets   only these sets of phases
     --out    another folder for the report
     --dir    another folder for the stores, on the disk that is to be measured
+    --before the folder of an earlier report: a column says how pipkin has changed
 
 cargo xtask bench --web [--quick] [--browsers NAME[,NAME]] [--stores NAME[,NAME]] [--rounds N] [--out DIR] [--dir DIR]
     The same for the npm package in Chromium and Firefox; the report goes to web/npm/bench/results. See web/npm/bench/README.md.

@@ -46,7 +46,8 @@ fn chart(summary: &Summary, line: &Line) -> String {
         format!("<h3>{}{}</h3>\n", escaped(&line.row.title), if unit.is_empty() { String::new() } else { format!(" ({unit})") });
     let ratio = line.ratio.map(|ratio| format!("pipkin / best peer {ratio:.2}"));
     let share = line.share.map(|share| format!("{:.0} % of the limit", share * 100.0));
-    let about: Vec<String> = ratio.into_iter().chain(share).collect();
+    let change = line.change.map(|change| format!("{change:.2} of the run before"));
+    let about: Vec<String> = ratio.into_iter().chain(share).chain(change).collect();
     if !about.is_empty() {
         out += &format!("<p class=\"ratio\">{}</p>\n", about.join(", "));
     }

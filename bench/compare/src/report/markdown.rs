@@ -38,14 +38,17 @@ fn head(summary: &Summary) -> String {
 
 fn table(summary: &Summary, lines: &[&Line], notes: &mut Notes) -> String {
     let names: Vec<&str> = summary.machine.engines.iter().map(|engine| engine.name.as_str()).collect();
-    let mut out = format!("| | | {} | pipkin / best | limit / pipkin |\n", names.join(" | "));
-    out += &format!("|---|---|{}---:|---:|\n", "---:|".repeat(names.len()));
+    let (head, rule) = if summary.follows { (" now / before |", "---:|") } else { ("", "") };
+    let mut out = format!("| | | {} | pipkin / best | limit / pipkin |{head}\n", names.join(" | "));
+    out += &format!("|---|---|{}---:|---:|{rule}\n", "---:|".repeat(names.len()));
     for line in lines {
         let cells: Vec<String> = line.cells.iter().enumerate().map(|(place, cell)| figure(line, place, cell, notes)).collect();
         let ratio = line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         let share = line.share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
+        let change = line.change.map(|change| format!("{change:.2}")).unwrap_or_default();
+        let change = if summary.follows { format!(" {change} |") } else { String::new() };
         let unit = format::unit(line.row.unit);
-        out += &format!("| {} | {unit} | {} | {ratio} | {share} |\n", line.row.title, cells.join(" | "));
+        out += &format!("| {} | {unit} | {} | {ratio} | {share} |{change}\n", line.row.title, cells.join(" | "));
     }
     out
 }

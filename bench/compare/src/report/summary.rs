@@ -34,16 +34,20 @@ pub(super) struct Line {
     pub(super) ratio: Option<f64>,
     /// The limit's figure over pipkin's: 1 is all that the machine has.
     pub(super) share: Option<f64>,
+    /// pipkin's figure over that of the run before.
+    pub(super) change: Option<f64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) machine: Machine,
     pub(super) lines: Vec<Line>,
+    /// Whether there is a run before this one.
+    pub(super) follows: bool,
 }
 
 impl Summary {
-    pub(super) fn new(machine: Machine, samples: &[Sample]) -> Self {
+    pub(super) fn new(machine: Machine, samples: &[Sample], before: Option<&Self>) -> Self {
         let mut groups: BTreeMap<(&str, &str), Vec<&Sample>> = BTreeMap::new();
         for sample in samples {
             groups.entry((&sample.row, &sample.engine)).or_default().push(sample);
@@ -51,16 +55,24 @@ impl Summary {
         let line = |row: Row| {
             let cell = |engine: &EngineFacts| groups.get(&(row.id.as_str(), engine.name.as_str())).map(|all| Cell::new(all));
             let cells: Vec<Cell> = machine.engines.iter().map(|engine| cell(engine).unwrap_or_default()).collect();
-            Line::new(row, cells, &machine.engines)
+            let own = before.and_then(|before| before.own(&row));
+            Line::new(row, cells, &machine.engines, own)
         };
         let lines = rows::all(&machine.scale).into_iter().map(line);
         let lines = lines.filter(|line| line.cells.iter().any(|cell| cell.value.is_some() || cell.note.is_some())).collect();
-        Self { machine, lines }
+        Self { machine, lines, follows: before.is_some() }
+    }
+
+    /// pipkin's figure in a row, if it was about as many operations.
+    fn own(&self, row: &Row) -> Option<f64> {
+        let place = self.machine.engines.iter().position(|engine| engine.name == OWN)?;
+        let same = |line: &&Line| line.row.id == row.id && line.row.title == row.title;
+        self.lines.iter().find(same)?.cells.get(place)?.value
     }
 }
 
 impl Line {
-    fn new(row: Row, cells: Vec<Cell>, engines: &[EngineFacts]) -> Self {
+    fn new(row: Row, cells: Vec<Cell>, engines: &[EngineFacts], before: Option<f64>) -> Self {
         // The more survivors the better, but there is nothing to be the best in: it is a check.
         let compared = row.unit != crate::sample::Unit::Count;
         let of = |name: &str| engines.iter().position(|engine| engine.name == name).and_then(|place| cells.get(place)?.value);
@@ -71,7 +83,8 @@ impl Line {
             .filter(|_| compared);
         let ratio = best.and_then(|(_, best)| quotient(of(OWN)?, best));
         let share = if compared { of(LIMITS).zip(of(OWN)).and_then(|(limit, own)| quotient(limit, own)) } else { None };
-        Self { row, cells, best: best.map(|(place, _)| place), ratio, share }
+        let change = before.and_then(|before| quotient(of(OWN)?, before));
+        Self { row, cells, best: best.map(|(place, _)| place), ratio, share, change }
     }
 }
 
@@ -135,7 +148,7 @@ mod tests {
         let cell = |value, counts| Cell { value: Some(value), counts, ..Cell::default() };
         let cells = vec![cell(10.0, true), cell(5.0, true), cell(1.0, false), cell(20.0, true)];
         let row = Row { id: "load".into(), group: "", title: String::new(), unit: crate::sample::Unit::Ms, set: "main" };
-        let line = Line::new(row, cells, &engines);
-        assert_eq!((line.best, line.ratio, line.share), (Some(3), Some(0.5), Some(0.5)));
+        let line = Line::new(row, cells, &engines, Some(20.0));
+        assert_eq!((line.best, line.ratio, line.share, line.change), (Some(3), Some(0.5), Some(0.5), Some(0.5)));
     }
 }
