@@ -1,5 +1,6 @@
 // The side of the one worker that has the file open: carries out requests of its own page and of other tabs.
 
+import { Copies } from "./copies.js";
 import { WasmStore, beside, compiled, frontOf, openEngine, verifyCopy } from "./engine.js";
 import { PipkinError, pack, toError } from "./errors.js";
 import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
@@ -12,8 +13,6 @@ import type { EngineOptions, Level, Stats, StoreKey } from "./types.js";
 
 /** A relaxed write is handed to the system so long after it at the latest, and the file of a store that is written to is looked for so often. */
 const FLUSH_AFTER_MS = 250;
-/** After this time without a request for a piece, an export no longer keeps records in their places. It can go on while nothing is overwritten. */
-const COPY_IDLE_MS = 10_000;
 /** So many keys of a change are named. */
 const NAMED_KEYS = 256;
 const NOBODY = new Uint8Array();
@@ -51,8 +50,9 @@ export class Leader {
   readonly #visible = new Set<string>();
   /** Calls that are being carried out. */
   #calls = 0;
-  /** Exports that are being read. */
-  readonly #copies = new Map<string, { readonly end: () => void; readonly ended: Promise<void>; idle: ReturnType<typeof setTimeout> }>();
+  readonly #copies = new Copies((on) => {
+    if (on || !this.#isEnded) this.store.hold(on);
+  });
   readonly #snapshots: Snapshots;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
   #keepTimer: ReturnType<typeof setTimeout> | undefined;
@@ -175,7 +175,7 @@ export class Leader {
     clearTimeout(this.#flushTimer);
     clearTimeout(this.#keepTimer);
     this.#snapshots.end();
-    for (const { idle } of this.#copies.values()) clearTimeout(idle);
+    this.#copies.stop();
     this.#requests.close();
     this.#common.close();
     for (const channel of this.#tabs.values()) channel.close();
@@ -203,7 +203,7 @@ export class Leader {
         this.#visible.delete(message.tab);
         this.#listeners.delete(message.tab);
         this.#giveUpOf(message.tab);
-        for (const [copy, { end }] of this.#copies) if (copy.startsWith(message.tab)) end();
+        this.#copies.endAllOf(message.tab);
         this.#tabs.get(message.tab)?.close();
         this.#tabs.delete(message.tab);
         this.#ports.get(message.tab)?.close();
@@ -328,11 +328,11 @@ export class Leader {
   async #call(call: Call, tab: string): Promise<unknown> {
     switch (call.method) {
       case "export":
-        return call.end ? this.#copies.get(call.copy)?.end() : this.#export(call.copy);
+        return call.end ? this.#copies.end(call.copy) : this.#export(call.copy);
       case "piece": {
         const { offset, length, crc } = call.place;
         // An export that began under another leader, or was idle for long, goes on while nothing is overwritten.
-        this.#keepFor(call.copy);
+        this.#copies.keepFor(call.copy);
         return this.store.piece(offset, length, crc);
       }
       case "install":
@@ -433,33 +433,13 @@ export class Leader {
   }
 
   #export(copy: string): Uint8Array {
-    this.#keepFor(copy);
+    this.#copies.keepFor(copy);
     try {
       return this.store.cut();
     } catch (thrown) {
-      this.#copies.get(copy)?.end();
+      this.#copies.end(copy);
       throw thrown;
     }
-  }
-
-  /** Keeps every record in its place until the copy ends or is idle for too long. */
-  #keepFor(copy: string): void {
-    const known = this.#copies.get(copy);
-    if (known) {
-      clearTimeout(known.idle);
-      known.idle = setTimeout(known.end, COPY_IDLE_MS);
-      return;
-    }
-    let ended = (): void => undefined;
-    const promise = new Promise<void>((resolve) => (ended = resolve));
-    const end = (): void => {
-      clearTimeout(this.#copies.get(copy)?.idle);
-      this.#copies.delete(copy);
-      if (this.#copies.size === 0 && !this.#isEnded) this.store.hold(false);
-      ended();
-    };
-    this.store.hold(true);
-    this.#copies.set(copy, { end, ended: promise, idle: setTimeout(end, COPY_IDLE_MS) });
   }
 
   async #install(file: string, replace: boolean, tab: string): Promise<void> {
@@ -467,7 +447,7 @@ export class Leader {
     const held: (() => void)[] = [];
     this.#held = held;
     try {
-      await Promise.all(Array.from(this.#copies.values(), ({ ended }) => ended));
+      await this.#copies.allEnded();
       await this.#exchange(file, replace);
     } catch (thrown) {
       // Its tab may have given it up. Where the store cannot be opened any more, it is all that is left.
