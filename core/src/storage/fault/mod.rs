@@ -12,126 +12,18 @@
 //! # Ok::<(), pipkin::StorageError>(())
 //! ```
 
+mod calls;
+mod plan;
+
+pub use calls::{Counts, Io};
+pub use plan::{Effect, Fault};
+
 use super::{Durability, Storage, StorageError, StorageErrorKind};
 use crate::sync::{Mutex, MutexGuard};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-
-/// A kind of call. Kinds combine with `|`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Io(u8);
-
-#[expect(non_upper_case_globals, reason = "they read as the variants that they stand for, and combine")]
-impl Io {
-    /// `read_at`.
-    pub const Read: Self = Self(1);
-    /// `write_at`.
-    pub const Write: Self = Self(2);
-    /// `sync`.
-    pub const Sync: Self = Self(4);
-    /// `set_len`.
-    pub const SetLen: Self = Self(8);
-    /// `reserve`.
-    pub const Reserve: Self = Self(16);
-    /// `discard`.
-    pub const Discard: Self = Self(32);
-    /// Every call that can change the file.
-    pub const Change: Self = Self(2 | 4 | 8 | 16 | 32);
-    /// Every call.
-    pub const Any: Self = Self(63);
-
-    fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Sync => "sync",
-            Self::SetLen => "set length",
-            Self::Reserve => "reserve",
-            _ => "discard",
-        }
-    }
-}
-
-impl core::ops::BitOr for Io {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// What a failing call does before it fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
-    /// Nothing, and the error is of this kind.
-    Error(StorageErrorKind),
-    /// A write puts its first bytes in place; all other calls do nothing. The error is of the kind `Other`.
-    Torn {
-        /// How many bytes of a write land.
-        bytes: u64,
-    },
-    /// The call does all of its work and reports an error of the kind `Other` all the same.
-    Late,
-    /// A failed sync as on Linux: everything written since the last successful one is marked clean. It still reads well, a later sync
-    /// succeeds without storing it, and [`FaultStorage::lose_unsynced`] loses it. Other calls do nothing. The error is of the
-    /// kind `Other`.
-    LostSync,
-}
-
-/// Which calls fail, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The kinds of call that count.
-    pub on: Io,
-    /// The number of the call that fails, from 1, counted from the moment the fault is armed.
-    pub nth: u64,
-    /// All later calls of these kinds fail, too.
-    pub for_good: bool,
-    /// What happens.
-    pub effect: Effect,
-}
-
-impl Fault {
-    /// The `nth` call of these kinds fails, later ones succeed.
-    pub fn nth(nth: u64, on: Io, effect: Effect) -> Self {
-        Self { on, nth, for_good: false, effect }
-    }
-
-    /// The `nth` call of these kinds fails and every later one, too.
-    pub fn from_nth(nth: u64, on: Io, effect: Effect) -> Self {
-        Self { on, nth, for_good: true, effect }
-    }
-}
-
-/// How many calls there were, failed ones included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Reads.
-    pub reads: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Syncs.
-    pub syncs: u64,
-    /// Changes of the length.
-    pub set_lens: u64,
-    /// Reservations.
-    pub reserves: u64,
-    /// Discards.
-    pub discards: u64,
-    /// Calls of any kind that failed because of an armed fault.
-    pub failed: u64,
-    /// Bytes of all reads.
-    pub bytes_read: u64,
-    /// Bytes of all writes.
-    pub bytes_written: u64,
-}
 
 /// A storage whose calls fail when a fault is armed for them. A clone is another handle to the same one.
 ///
@@ -346,30 +238,6 @@ impl<S: Storage> FaultStorage<S> {
             }
         }
         Ok(())
-    }
-}
-
-impl Counts {
-    fn add(&mut self, io: Io, bytes: u64) {
-        match io {
-            Io::Read => {
-                self.reads += 1;
-                self.bytes_read += bytes;
-            }
-            Io::Write => {
-                self.writes += 1;
-                self.bytes_written += bytes;
-            }
-            Io::Sync => self.syncs += 1,
-            Io::SetLen => self.set_lens += 1,
-            Io::Reserve => self.reserves += 1,
-            _ => self.discards += 1,
-        }
-    }
-
-    /// Number of calls that can change the file.
-    pub fn changes(&self) -> u64 {
-        self.writes + self.syncs + self.set_lens + self.reserves + self.discards
     }
 }
 
