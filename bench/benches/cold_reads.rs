@@ -1,4 +1,5 @@
 //! Records that are not in memory: how long one takes, alone and in batches, beside the system's own ways to read the same bytes.
+//! `PIPKIN_BENCH_VALUE` says how long values are.
 //!
 //! The cache of the system is emptied before each measurement (of this file only), so the figures are those of the medium. The
 //! rows `raw` read as many bytes from random places of the same file: one `pread` after the other, one submission to io_uring for
@@ -14,8 +15,8 @@
 mod linux {
     use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
     use io_uring::{IoUring, opcode, types};
-    use pipkin::Db;
-    use pipkin_bench::{Random, new_folder, record_count, records, shuffled_keys, sum};
+    use pipkin::{Builder, Db, IndexMemory};
+    use pipkin_bench::{KEY_LEN, Random, new_folder, record_count, records, shuffled_keys, sum};
     use std::fs::File;
     use std::hint::black_box;
     use std::os::fd::AsRawFd;
@@ -25,6 +26,8 @@ mod linux {
 
     /// Records of one measurement.
     const READS: usize = 512;
+    /// Records of a range.
+    const RANGE: usize = 50;
     /// Bytes that the raw rows read: a record.
     const LEN: usize = 182;
 
@@ -42,7 +45,7 @@ mod linux {
         let path = folder.path().join("cold.pipkin");
         let records = records(count, 1);
         let keys = shuffled_keys(&records);
-        let db = Db::open(&path).expect("open");
+        let db = Db::builder().path(&path).ordered(true).open().expect("open");
         for (key, value) in &records {
             db.insert(key, value).expect("insert");
         }
@@ -54,34 +57,58 @@ mod linux {
         group.finish();
     }
 
-    /// A store whose index is built and whose records are not in memory.
-    fn cold_store(path: &Path) -> Db {
-        let db = Db::open(path).expect("open");
-        db.len().expect("len");
-        db.contains_key("built").expect("the index");
+    type Keys = [[u8; KEY_LEN]];
+
+    /// A store whose index is built and whose file is not in memory.
+    fn cold_store(path: &Path, options: Builder) -> Db {
+        let db = options.path(path).open().expect("open");
+        // A part of the index is built when a key of it is first asked for, and of the file reads what it needs then.
+        db.stats().expect("stats");
         drop(chill(path));
         db
     }
 
-    fn store(group: &mut BenchmarkGroup<'_, WallTime>, path: &Path, keys: &[[u8; 24]]) {
+    fn store(group: &mut BenchmarkGroup<'_, WallTime>, path: &Path, keys: &Keys) {
         let mut turns = keys.chunks(READS).cycle();
-        let mut timed = |read: fn(&Db, &[[u8; 24]])| {
-            let db = cold_store(path);
-            let keys = turns.next().expect("keys");
-            let start = Instant::now();
-            read(&db, keys);
-            start.elapsed()
+        let mut row = |name: &str, options: fn() -> Builder, read: fn(&Db, &Keys)| {
+            let mut timed = || {
+                let db = cold_store(path, options());
+                let keys = turns.next().expect("keys");
+                let start = Instant::now();
+                read(&db, keys);
+                start.elapsed()
+            };
+            group.bench_function(name, |bench| bench.iter_custom(|turns| (0..turns).map(|_| timed()).sum()));
         };
-        let get = |db: &Db, keys: &[[u8; 24]]| {
-            for key in keys {
-                black_box(sum(&db.get_zerocopy(key).expect("get").expect("a record")));
-            }
-        };
-        let get_many = |db: &Db, keys: &[[u8; 24]]| {
-            db.get_many_with(keys, |_, value| assert!(black_box(value.map(sum)).is_some())).expect("get_many");
-        };
-        group.bench_function("get", |bench| bench.iter_custom(|turns| (0..turns).map(|_| timed(get)).sum()));
-        group.bench_function("get_many", |bench| bench.iter_custom(|turns| (0..turns).map(|_| timed(get_many)).sum()));
+        let in_file = || Db::builder().index_memory(IndexMemory::in_file());
+        row("get", Db::builder, get);
+        row("get_many", Db::builder, get_many);
+        row("in_file/get", in_file, get);
+        row("in_file/get_many", in_file, get_many);
+        row("ranges", || Db::builder().ordered(true), ranges);
+    }
+
+    fn get(db: &Db, keys: &Keys) {
+        for key in keys {
+            black_box(sum(&db.get_zerocopy(key).expect("get").expect("a record")));
+        }
+    }
+
+    fn get_many(db: &Db, keys: &Keys) {
+        db.get_many_with(keys, |_, value| assert!(black_box(value.map(sum)).is_some())).expect("get_many");
+    }
+
+    /// As many records as keys, in ranges that begin with some of the keys. What a range needs of the order is read, too.
+    fn ranges(db: &Db, keys: &Keys) {
+        for key in keys.iter().step_by(RANGE) {
+            let mut left = RANGE;
+            let each = |_: &[u8], value: &[u8]| {
+                black_box(sum(value));
+                left -= 1;
+                left > 0
+            };
+            db.range_with(key.as_slice().., each).expect("range");
+        }
     }
 
     fn raw(group: &mut BenchmarkGroup<'_, WallTime>, path: &Path) {

@@ -4,7 +4,7 @@
 
 use criterion::{BatchSize, Criterion, Throughput};
 use pipkin::Db;
-use pipkin_bench::{KEY_LEN, Place, Record, Store, VALUE_LEN, record_count, records, shuffled_keys};
+use pipkin_bench::{KEY_LEN, Place, Record, Store, record_count, records, shuffled_keys, value_len};
 use std::time::Duration;
 
 /// With fewer there is no whole segment to compact.
@@ -30,8 +30,9 @@ fn main() {
 fn half_overwritten(place: &Place, records: &[Record], ordered: bool) -> Store {
     let builder = Db::builder().background(false).ordered(ordered).auto_compact_dead_share(2.0);
     let store = place.create_with(builder).and_then(|store| store.load(records)).expect("a loaded store");
+    let value = vec![7; value_len()];
     for key in shuffled_keys(records).iter().step_by(2) {
-        store.db.insert(key, [7; VALUE_LEN]).expect("insert");
+        store.db.insert(key, &value).expect("insert");
     }
     store
 }
@@ -42,7 +43,7 @@ fn compact(store: Store) -> Store {
     // The first copies go to the end of the file and move to the front at last: some are made twice.
     assert!(report.segments_retired > 0 && report.records_copied < 2 * before, "{report:?}");
     let stats = store.db.stats().expect("stats");
-    let live = before * (KEY_LEN + VALUE_LEN) as u64;
+    let live = before * (KEY_LEN + value_len()) as u64;
     assert!(stats.records == before && stats.live_bytes >= live, "{stats:?}");
     store
 }

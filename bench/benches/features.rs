@@ -14,7 +14,7 @@ const RANGE: usize = 10;
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
-    let place = Place::File(env!("CARGO_TARGET_TMPDIR").into());
+    let place = Place::file(env!("CARGO_TARGET_TMPDIR"));
     let records = records(record_count(), 1);
     let keys = shuffled_keys(&records);
     let mut group = criterion.benchmark_group(format!("features/{}", records.len()));

@@ -18,6 +18,11 @@ const SAMPLED: u64 = 20;
 const ROUNDS: usize = 10;
 /// The argument of the process that follows.
 const FOLLOW: &str = "--follow-it";
+/// The argument of a process that is about as busy as a follower at 100,000 puts a second, and knows nothing of the store: what the writer loses
+/// beside it, it loses to the machine.
+const BE_BUSY: &str = "--be-busy";
+/// It works for a quarter of each millisecond, over so many bytes.
+const BUSY: (Duration, Duration, usize) = (Duration::from_micros(250), Duration::from_micros(750), 1 << 20);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -25,6 +30,9 @@ fn main() {
         && what == FOLLOW
     {
         return follow(Path::new(path));
+    }
+    if arguments.iter().any(|argument| argument == BE_BUSY) {
+        be_busy();
     }
     // `cargo bench -- --test` only looks whether it runs.
     let is_test = arguments.iter().any(|argument| argument == "--test");
@@ -38,23 +46,28 @@ fn main() {
     if let Some(gigabytes) = std::env::var("PIPKIN_STORE_GB").ok().and_then(|number| number.parse().ok()) {
         return large(&db, &path, (gigabytes, rate, seconds));
     }
-    let follower = start(&path);
+    let mut follower = start(&path);
     let (number, took) = paced(&db, rate, Duration::from_secs(seconds));
     println!("{number} puts in {seconds} s, which took {:.2} s:", took.as_secs_f64());
-    end(&db, follower);
+    end(&db, &mut follower);
 
-    let idle = start(&path);
+    let mut idle = start(&path);
     std::thread::sleep(Duration::from_secs(if is_test { 0 } else { 5 }));
     println!("nobody writes:");
-    end(&db, idle);
+    end(&db, &mut idle);
 
     let puts = if is_test { 1_000 } else { 500_000 };
     println!(
         "{puts} puts without a pause take {:.3} of their time alone, medians of {ROUNDS}",
-        ratio(&db, &path, is_test, || puts_take(&db, puts))
+        ratio(is_test, || Beside::Follower(&db, start_quiet(&path)), || puts_take(&db, puts))
     );
     let time = if is_test { Duration::from_millis(10) } else { Duration::from_secs(2) };
-    println!("at {rate} a second they take {:.3}", ratio(&db, &path, is_test, || paced(&db, rate, time).1));
+    let paced = || self::paced(&db, rate, time).1;
+    println!("at {rate} a second they take {:.3}", ratio(is_test, || Beside::Follower(&db, start_quiet(&path)), paced));
+    println!(
+        "beside a process that is as busy and follows nothing, {:.3}",
+        ratio(is_test, || Beside::Stranger(stranger()), paced)
+    );
 }
 
 /// The lag in a large store of which a third has been removed, while it is compacted.
@@ -68,7 +81,7 @@ fn large(db: &Db, path: &Path, (gigabytes, rate, seconds): (u64, u64, u64)) {
     for first in (0..count).step_by(30_000) {
         db.remove_many((first..count.min(first + 10_000)).map(key)).expect("remove");
     }
-    let follower = start(path);
+    let mut follower = start(path);
     std::thread::scope(|scope| {
         let compaction = scope.spawn(|| {
             let begun = Instant::now();
@@ -82,7 +95,7 @@ fn large(db: &Db, path: &Path, (gigabytes, rate, seconds): (u64, u64, u64)) {
             took.as_secs_f64()
         );
         let mut late = late.join().expect("the second follower starts");
-        end(db, follower);
+        end(db, &mut follower);
         late.wait().expect("the second follower ends");
         let (took, report) = compaction.join().expect("compaction ends");
         println!(
@@ -94,14 +107,50 @@ fn large(db: &Db, path: &Path, (gigabytes, rate, seconds): (u64, u64, u64)) {
     });
 }
 
-/// The time with a follower over the time without, in turn: the median of the ratios.
-fn ratio(db: &Db, path: &Path, is_test: bool, run: impl Fn() -> Duration) -> f64 {
+/// A process beside the writer, which ends with this.
+enum Beside<'a> {
+    Follower(&'a Db, Child),
+    Stranger(Child),
+}
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        match self {
+            Self::Follower(db, follower) => end(db, follower),
+            Self::Stranger(child) => {
+                child.kill().expect("it can be killed");
+                child.wait().expect("it ends");
+            }
+        }
+    }
+}
+
+fn stranger() -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg(BE_BUSY).stdout(Stdio::null()).spawn().expect("the process starts")
+}
+
+fn be_busy() -> ! {
+    let (busy, idle, len) = BUSY;
+    let mut bytes = vec![0_u8; len];
+    loop {
+        let begun = Instant::now();
+        while begun.elapsed() < busy {
+            bytes.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
+        }
+        std::hint::black_box(&bytes);
+        std::thread::sleep(idle);
+    }
+}
+
+/// The time beside another process over the time alone, in turn: the median of the ratios.
+fn ratio<'a>(is_test: bool, beside: impl Fn() -> Beside<'a>, run: impl Fn() -> Duration) -> f64 {
     let mut ratios = Vec::new();
     for _ in 0..if is_test { 1 } else { ROUNDS } {
         let alone = run();
-        let follower = start_quiet(path);
+        let other = beside();
         ratios.push(run().as_secs_f64() / alone.as_secs_f64());
-        end(db, follower);
+        drop(other);
     }
     ratios.sort_unstable_by(f64::total_cmp);
     at(&ratios, 0.5)
@@ -174,7 +223,7 @@ fn start_quiet(path: &Path) -> Child {
 }
 
 /// The follower ends by itself once it sees the word for that.
-fn end(db: &Db, mut follower: Child) {
+fn end(db: &Db, follower: &mut Child) {
     db.insert("end", "").expect("insert");
     follower.wait().expect("the follower ends");
     db.remove("end").expect("remove");

@@ -6,7 +6,7 @@
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 use pipkin::Db;
-use pipkin_bench::{Place, Record, Store, VALUE_LEN, record_count, records, shuffled_keys, sum};
+use pipkin_bench::{Place, Record, Store, record_count, records, shuffled_keys, sum, value_len};
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let records = records(if is_test { 1_000 } else { record_count() }, 1);
     let watched = if is_test { Duration::from_millis(50) } else { WATCHED };
-    let place = Place::File(env!("CARGO_TARGET_TMPDIR").into());
+    let place = Place::file(env!("CARGO_TARGET_TMPDIR"));
     println!(
         "{:32} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10}",
         "microseconds", "operations", "p50", "p99", "p99.9", "longest", "over 1 ms"
@@ -55,14 +55,14 @@ fn main() {
 /// A writer and a reader for some time: their latencies, and how many segments were compacted.
 fn watch(store: &Store, records: &[Record], third: Third, time: Duration) -> (Latencies, Latencies, u64) {
     let db = &store.db;
-    let keys = shuffled_keys(records);
+    let (keys, value) = (shuffled_keys(records), vec![3; value_len()]);
     let stop = AtomicBool::new(false);
     let going = || !stop.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut latencies = Latencies::default();
             for key in keys.iter().cycle().take_while(|_| going()) {
-                latencies.time(|| db.insert(key, [3; VALUE_LEN]).expect("insert"));
+                latencies.time(|| db.insert(key, &value).expect("insert"));
             }
             latencies
         });

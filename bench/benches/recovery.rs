@@ -3,7 +3,7 @@
 
 use criterion::{BatchSize, Criterion};
 use pipkin::Db;
-use pipkin_bench::{KEY_LEN, Record, VALUE_LEN, new_folder, record_count, records};
+use pipkin_bench::{KEY_LEN, Record, new_folder, record_count, records, value_len};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn prepare(closed: &Path, unclean: &Path, records: &[Record]) {
     println!("the unclean image has {} bytes of log to replay", stats.replay_debt);
     println!("the index takes {:.1} bytes of memory a record", stats.index_bytes as f64 / records.len() as f64);
     db.close().expect("close");
-    let payload = (records.len() * (KEY_LEN + VALUE_LEN)) as f64;
+    let payload = (records.len() * (KEY_LEN + value_len())) as f64;
     for (state, path) in [("not closed", unclean), ("closed", closed)] {
         let len = fs::metadata(path).expect("the file").len();
         println!("{state}: {len} bytes, {:.4} of keys and values", len as f64 / payload);

@@ -11,7 +11,7 @@ const RECORDS: usize = 300;
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
-    let place = Place::File(env!("CARGO_TARGET_TMPDIR").into());
+    let place = Place::file(env!("CARGO_TARGET_TMPDIR"));
     let records = records(RECORDS, 1);
     let mut group = criterion.benchmark_group("write_through");
     group.sample_size(10).warm_up_time(Duration::from_secs(1)).throughput(Throughput::Elements(RECORDS as u64));

@@ -1,7 +1,12 @@
 //! What the benches share: the records, and the places where a store can lie.
 //!
 //! Records are made before the clock runs: 24-byte keys and 150-byte values, both of pseudo-random bytes, in an order that has
-//! nothing to do with the keys. `PIPKIN_BENCH_RECORDS` says how many (default 100 000).
+//! nothing to do with the keys. The environment changes what a bench works on:
+//!
+//! - `PIPKIN_BENCH_RECORDS`: how many records, 100 000 by default;
+//! - `PIPKIN_BENCH_VALUE`: bytes of a value;
+//! - `PIPKIN_BENCH_THREADS`: with how many threads, `1,2,4,8,16,32,64` by default;
+//! - `PIPKIN_BENCH_DIR`: the folder of the stores, on the disk that is meant.
 
 pub mod counted;
 
@@ -11,13 +16,13 @@ use tempfile::TempDir;
 
 /// Bytes of a key.
 pub const KEY_LEN: usize = 24;
-/// Bytes of a value.
+/// Bytes of a value, unless the environment says otherwise.
 pub const VALUE_LEN: usize = 150;
 
 const RECORDS_DEFAULT: usize = 100_000;
 
 /// A key and a value.
-pub type Record = ([u8; KEY_LEN], [u8; VALUE_LEN]);
+pub type Record = ([u8; KEY_LEN], Vec<u8>);
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, fast, the same on every machine.
 #[derive(Clone, Debug)]
@@ -41,9 +46,8 @@ impl Random {
         self.next() % limit
     }
 
-    fn bytes<const N: usize>(&mut self) -> [u8; N] {
-        let mut out = [0; N];
-        for chunk in out.chunks_mut(8) {
+    fn fill<T: AsMut<[u8]>>(&mut self, mut out: T) -> T {
+        for chunk in out.as_mut().chunks_mut(8) {
             chunk.iter_mut().zip(self.next().to_le_bytes()).for_each(|(to, from)| *to = from);
         }
         out
@@ -59,14 +63,30 @@ impl Random {
 
 /// How many records the benches work on.
 pub fn record_count() -> usize {
-    let wanted = std::env::var("PIPKIN_BENCH_RECORDS").ok();
-    wanted.and_then(|wanted| wanted.replace('_', "").parse().ok()).unwrap_or(RECORDS_DEFAULT).max(1)
+    number("PIPKIN_BENCH_RECORDS").unwrap_or(RECORDS_DEFAULT).max(1)
+}
+
+/// How long the values are that the benches work on.
+pub fn value_len() -> usize {
+    number("PIPKIN_BENCH_VALUE").unwrap_or(VALUE_LEN)
+}
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.replace('_', "").parse().ok()
+}
+
+/// With how many threads a bench runs, unless the environment names others.
+pub fn thread_counts() -> Vec<usize> {
+    let wanted = std::env::var("PIPKIN_BENCH_THREADS").ok();
+    let wanted = wanted.map(|wanted| wanted.split(',').filter_map(|count| count.trim().parse().ok()).collect::<Vec<_>>());
+    wanted.filter(|counts| !counts.is_empty()).unwrap_or_else(|| vec![1, 2, 4, 8, 16, 32, 64])
 }
 
 /// Records whose keys are as good as certainly different; another seed gives other keys.
 pub fn records(count: usize, seed: u64) -> Vec<Record> {
     let mut random = Random::new(seed);
-    (0..count).map(|_| (random.bytes(), random.bytes())).collect()
+    let len = value_len();
+    (0..count).map(|_| (random.fill([0; KEY_LEN]), random.fill(vec![0; len]))).collect()
 }
 
 /// Their keys, in an order of its own.
@@ -91,9 +111,14 @@ pub enum Place {
 }
 
 impl Place {
+    /// A file inside `folder`, or where the environment says.
+    pub fn file(folder: impl Into<PathBuf>) -> Self {
+        Self::File(std::env::var_os("PIPKIN_BENCH_DIR").map_or_else(|| folder.into(), Into::into))
+    }
+
     /// A file inside `folder`, and memory.
-    pub fn both(folder: impl AsRef<Path>) -> [Self; 2] {
-        [Self::File(folder.as_ref().into()), Self::Memory]
+    pub fn both(folder: impl Into<PathBuf>) -> [Self; 2] {
+        [Self::file(folder), Self::Memory]
     }
 
     /// Its name in the reports.

@@ -157,14 +157,17 @@ impl Engine {
     }
 
     /// Probable file offsets of the records of up to [`GROUP`] keys, whose slots should have been prefetched; announces them to the host.
-    /// None where the key has no slot, and in a shard that is being built or in doubt.
-    pub(crate) fn locate(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) -> [Option<u64>; GROUP] {
+    /// None where the key has no slot, in a shard that is being built or in doubt, and unless `below`, in one that has slots in the file.
+    pub(crate) fn locate(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>, below: bool) -> [Option<u64>; GROUP] {
         let mut places = [None; GROUP];
         let mut offsets = [0; GROUP];
         let mut unused = offsets.iter_mut();
         for (place, hash) in places.iter_mut().zip(hashes) {
-            // A shard that is being built has slots of the index snapshot first, whose records may have been replaced since.
-            *place = if self.index.is_unclear(hash) { None } else { self.index.first_slot(pin, hash) };
+            *place = match self.index.is_unclear(hash) {
+                false => self.index.first_slot(pin, hash),
+                true if below => self.locate_below(pin, hash),
+                true => None,
+            };
             if let Some(offset) = *place
                 && let Some(unused) = unused.next()
             {
@@ -174,6 +177,17 @@ impl Engine {
         let count = GROUP - unused.len();
         self.log.will_read(offsets.get(..count).unwrap_or_default());
         places
+    }
+
+    /// [`Self::locate`] where the table of the shard alone does not answer.
+    #[cold]
+    fn locate_below(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
+        // A shard that is being built has slots of the index snapshot first, whose records may have been replaced since.
+        if self.index.is_parked(hash) {
+            return None;
+        }
+        // An error is met again by who looks closer.
+        self.index.find_anywhere(self.medium(), pin, hash, |offset| Ok(Some(offset))).ok().flatten()
     }
 
     /// The record of a key, for a writer that holds its shard.

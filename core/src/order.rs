@@ -329,8 +329,11 @@ impl Source for Engine {
         let mut keys = Vec::with_capacity(offsets.len());
         for group in offsets.chunks(GROUP) {
             self.log.will_read(group);
-            for &offset in group {
+            for (at, &offset) in group.iter().enumerate() {
                 let frame = self.log.frame(offset)?;
+                if at == 0 {
+                    self.log.has_read(frame.header.frame_len());
+                }
                 // A key that has rotted would stay in the order once the right one is removed, and name space that is used again.
                 frame.check()?;
                 if frame.header.kind != Kind::Put || frame.header.namespace != part.namespace {

@@ -17,11 +17,11 @@ impl Engine {
         self.bases.newer_max.is_some()
     }
 
-    /// Announces to the host what look-ups of these keys read of the index.
-    pub(crate) fn will_look_up(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) {
-        if self.keeps_in_file() {
+    /// Announces to the host what look-ups of these keys read of the index; true if it fetches something.
+    pub(crate) fn will_look_up(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) -> bool {
+        self.keeps_in_file() && {
             let places: Vec<u64> = hashes.filter_map(|hash| self.index.place_below(pin, hash)).collect();
-            self.medium().will_read(&places, GROUP_LEN_MAX);
+            self.medium().will_read(&places, GROUP_LEN_MAX)
         }
     }
 

@@ -23,7 +23,9 @@ impl crate::engine::Engine {
     }
 
     #[expect(clippy::unused_self, reason = "a build with the standard library needs it")]
-    pub(crate) fn will_look_up(&self, _: &crate::pins::Pin<'_>, _: impl Iterator<Item = crate::index::KeyHash>) {}
+    pub(crate) fn will_look_up(&self, _: &crate::pins::Pin<'_>, _: impl Iterator<Item = crate::index::KeyHash>) -> bool {
+        false
+    }
 
     pub(crate) const fn free_bases(&self) -> u64 {
         0

@@ -190,11 +190,17 @@ impl Store {
         let mut old = Few::with_capacity(targets.len());
         let pin = self.engine.pins.pin();
         let hashes = |from: usize| targets.iter().skip(from).take(GROUP).map(|target| target.key.hash);
-        self.engine.prefetch_slots(&pin, hashes(0));
+        let prefetch = |from: usize| {
+            self.engine.prefetch_slots(&pin, hashes(from));
+            // One read alone gains nothing.
+            targets.len() > 1 && self.engine.will_look_up(&pin, hashes(from))
+        };
+        let mut fetches = prefetch(0);
         for (number, group) in targets.chunks(GROUP).enumerate() {
             // Prefetch the slots of the next group while this one is looked up.
-            self.engine.prefetch_slots(&pin, hashes((number + 1) * GROUP));
-            let places = self.engine.locate(&pin, hashes(number * GROUP));
+            let fetches_next = prefetch((number + 1) * GROUP);
+            let places = self.engine.locate(&pin, hashes(number * GROUP), fetches);
+            fetches = fetches_next;
             places.iter().flatten().for_each(|&offset| self.engine.log.prefetch(offset));
             for (target, place) in group.iter().zip(places) {
                 // The shards are locked, so a key that has no slot now gets none before the commit.

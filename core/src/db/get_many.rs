@@ -244,15 +244,19 @@ impl Store {
         // A pipeline of three parts, so that the waits for memory overlap: while the records of one part are read, those of the second and the
         // slots of the third are on their way.
         let mut at = 0;
+        // The medium fetches slots of the second part: it is to fetch their records, too, before one of them is waited for.
+        let mut fetches = false;
         while at < group.len() + 2 * GROUP {
-            for asked in some(group, at) {
+            let third = some(group, at);
+            for asked in third.iter_mut() {
                 asked.hash = engine.full_key(number, asked.key.as_ref()).hash;
-                engine.index.prefetch(pin, asked.hash);
             }
+            engine.prefetch_slots(pin, third.iter().map(|asked| asked.hash));
+            let fetches_third = engine.will_look_up(pin, third.iter().map(|asked| asked.hash));
             if let Some(from) = at.checked_sub(GROUP) {
                 let second = some(group, from);
                 is_published &= !second.iter().any(|asked| engine.index.is_publishing(asked.hash));
-                let places = engine.locate(pin, second.iter().map(|asked| asked.hash));
+                let places = engine.locate(pin, second.iter().map(|asked| asked.hash), fetches);
                 for (asked, place) in second.iter_mut().zip(places) {
                     (asked.place, asked.value) = (place.unwrap_or(0), None);
                 }
@@ -271,7 +275,10 @@ impl Store {
                     }
                 }
                 ahead.for_each(|offset| engine.log.prefetch(offset));
+                let value = some(first, from).iter().find_map(|asked| asked.value);
+                value.into_iter().for_each(|value| engine.log.has_read(value.len()));
             }
+            fetches = fetches_third;
             at += GROUP;
         }
         // What was read came before what is looked at now.

@@ -106,6 +106,9 @@ impl Store {
                     continue;
                 }
                 if let Some((key, value)) = log.plain(offset, log.verify_on_read) {
+                    if at + 1 == told {
+                        log.has_read(key.len() + value.len());
+                    }
                     if at + 1 == window {
                         last = Some(key.to_vec());
                     }

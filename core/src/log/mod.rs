@@ -101,7 +101,7 @@ use crate::limits::LOG_POSITION_FIRST;
 use crate::recent::Recent;
 use crate::sorted::Map;
 use crate::storage::Storage;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -231,6 +231,8 @@ pub(crate) struct Log {
     pub(crate) clock: StoreClock,
     /// The storage remembers which records have been verified.
     remembers_checks: bool,
+    /// The length of a record that was read lately: so many bytes of the next ones are announced.
+    usual_len: AtomicUsize,
     /// Set when another session may write to the file, too. In a box: it is 1 KiB, and most stores have none.
     pub(crate) fence: Option<Box<Fence>>,
     /// Randomness of this session, mixed into the salts.
@@ -280,6 +282,7 @@ impl Log {
         let geometry = superblocks.current.geometry();
         Self {
             remembers_checks: storage.is_checked(0, 0).is_some(),
+            usual_len: AtomicUsize::new(0),
             #[cfg(feature = "encrypt")]
             tag_len: AtomicU64::new(if seals(&*storage) { crate::frame::TAG_LEN as u64 } else { 0 }),
             #[cfg(feature = "encrypt")]

@@ -7,6 +7,7 @@ use crate::frame::{Header, Meta, check};
 use crate::frame::{Kind, event_number};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
+use crate::sync::Ordering;
 #[cfg(feature = "compress")]
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -18,6 +19,12 @@ const FIRST_READ: usize = 256;
 /// Where a storage shows what it has cached, no view reaches beyond a block, which is so long.
 #[cfg(feature = "events")]
 const CACHED: usize = 4096;
+
+/// Records of so many bytes are announced before they are read.
+const LONG: usize = 8 * 1024;
+
+/// Most bytes that are announced of each record of a group.
+const ANNOUNCED_MAX: usize = 16 * 1024 - 1;
 
 /// Bytes of a record to prefetch: all of a small one.
 pub(super) const PREFETCH: usize = 200;
@@ -237,9 +244,32 @@ impl Log {
         self.frame_if(offset, |_, _| true)?.ok_or_else(|| Error::corrupt(offset, "a record that cannot be read"))
     }
 
-    /// Announces reads of the records at `offsets` to the host.
+    /// Announces reads of the records at `offsets` to the host: of so many bytes as [`Self::has_read`] was told.
     pub(crate) fn will_read(&self, offsets: &[u64]) {
-        self.storage.will_read(offsets, PREFETCH);
+        self.storage.will_read(offsets, self.usual_len.load(Ordering::Relaxed).clamp(PREFETCH, ANNOUNCED_MAX));
+    }
+
+    /// Notes the length of a record out of a group that was announced. Where records reach over several blocks of the medium, reading the others
+    /// would wait for each of the blocks by itself.
+    pub(crate) fn has_read(&self, len: usize) {
+        // Seldom more than once: threads would fetch the line from each other.
+        if self.usual_len.load(Ordering::Relaxed) / PREFETCH != len / PREFETCH {
+            self.usual_len.store(len, Ordering::Relaxed);
+        }
+    }
+
+    /// The record of a known length at `offset`, if it is mapped. What is long is announced first: its pages would be read one after the other.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Storage::view`](crate::storage::Storage::view).
+    #[inline]
+    unsafe fn view_record(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        if len >= LONG {
+            self.storage.will_read(&[offset], len);
+        }
+        // SAFETY: the caller's promise is handed on.
+        unsafe { self.storage.view(offset, len) }
     }
 
     /// Prefetches the first bytes at `offset`, where a record may begin, into the processor's cache. The caller holds a pin or a lock.
@@ -356,7 +386,7 @@ impl Log {
         let bytes = match front.get(..header.frame_len()) {
             Some(bytes) => bytes,
             // SAFETY: as for the front: pinned, and published as a whole.
-            None => unsafe { self.storage.view(offset, header.frame_len()) }?,
+            None => unsafe { self.view_record(offset, header.frame_len()) }?,
         };
         if header.namespace != namespace || header.key(bytes)? != key || header.needs_a_closer_look() {
             return None;
@@ -391,7 +421,7 @@ impl Log {
         let bytes = match front.get(..header.frame_len()) {
             Some(bytes) => bytes,
             // SAFETY: as for the front: pinned, and published as a whole.
-            None => unsafe { self.storage.view(offset, header.frame_len()) }?,
+            None => unsafe { self.view_record(offset, header.frame_len()) }?,
         };
         if header.needs_a_closer_look() || verify && check(header, bytes, self.salt_at(offset), offset).is_err() {
             return None;
@@ -416,7 +446,7 @@ impl Log {
         let bytes = match front.get(..header.frame_len()) {
             Some(bytes) => bytes,
             // SAFETY: as for the front: pinned, and published as a whole.
-            None => match unsafe { self.storage.view(offset, header.frame_len()) } {
+            None => match unsafe { self.view_record(offset, header.frame_len()) } {
                 Some(bytes) => bytes,
                 None => return Ok(None),
             },

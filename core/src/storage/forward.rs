@@ -31,7 +31,7 @@ macro_rules! forward_storage {
             }
             #[cfg(feature = "async")]
             fn is_at_hand(&self, offset: u64, len: usize) -> bool { (**self).is_at_hand(offset, len) }
-            fn will_read(&self, offsets: &[u64], len: usize) { (**self).will_read(offsets, len) }
+            fn will_read(&self, offsets: &[u64], len: usize) -> bool { (**self).will_read(offsets, len) }
             fn will_sync(&self, offset: u64, len: u64) { (**self).will_sync(offset, len) }
             fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).reserve(offset, len) }
             fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).discard(offset, len) }

@@ -217,8 +217,11 @@ pub trait Storage: Send + Sync {
 
     /// Announces reads of the ranges of `len` bytes at `offsets`. A host whose medium is slower than its memory can fetch everything
     /// that is not in memory yet at once, instead of piece by piece as the reads come. A hint: failures surface in the later reads.
-    fn will_read(&self, offsets: &[u64], len: usize) {
+    ///
+    /// Returns whether the host fetches something: then it is worth the work to find out what will be read after that.
+    fn will_read(&self, offsets: &[u64], len: usize) -> bool {
         let _ = (offsets, len);
+        false
     }
 
     /// Announces that the range will not be written again before the next [`sync`](Self::sync): a host that buffers writes until

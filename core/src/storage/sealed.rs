@@ -61,8 +61,8 @@ impl Storage for SealedStorage {
         // SAFETY: the caller's promise is handed on unchanged.
         unsafe { self.inner.store(offset, parts) }
     }
-    fn will_read(&self, offsets: &[u64], len: usize) {
-        self.inner.will_read(offsets, len);
+    fn will_read(&self, offsets: &[u64], len: usize) -> bool {
+        self.inner.will_read(offsets, len)
     }
     fn will_sync(&self, offset: u64, len: u64) {
         self.inner.will_sync(offset, len);

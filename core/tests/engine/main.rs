@@ -1,6 +1,7 @@
 //! The engine as a program that depends on the crate sees it. One test program, a module for each subject: it is compiled and linked once.
 //! `schedules` stands apart, beside this folder, for it has its own set of locks, and `tasks`, which needs runtimes.
 
+mod announced;
 mod backup;
 mod cached;
 mod calls;

@@ -51,8 +51,8 @@ const LOCK_ATTEMPTS_MAX: u32 = 16;
 #[cfg(feature = "async")]
 const PAGE: u64 = 4096;
 
-/// `will_read` of ranges shorter than this comes from lookups, group after group: not every group is worth a probe of the cache.
-const SAMPLED_LEN_MAX: u64 = 16 * 1024;
+/// `will_read` of ranges shorter than this comes from lookups, one after the other: not every one is worth a probe of the cache.
+const SAMPLED_LEN_MAX: u64 = 512 * 1024;
 /// Consecutive probes that must find their byte in memory before the file counts as cached again.
 const COLD_FOR: u32 = 32;
 
@@ -349,17 +349,17 @@ impl Storage for NativeStorage {
         platform::CAN_PROBE && (first..=last).all(|page| platform::is_cached(&self.file, page * PAGE))
     }
 
-    fn will_read(&self, offsets: &[u64], len: usize) {
-        let Some(&sample) = offsets.first().filter(|_| len > 0) else { return };
+    fn will_read(&self, offsets: &[u64], len: usize) -> bool {
+        let Some(&sample) = offsets.first().filter(|_| len > 0) else { return false };
         let cold = self.cold.load(Ordering::Relaxed);
         // A probe costs as much as reading a record from memory: while everything was cached, probe only one in eight of the short ranges.
         let is_short = (len as u64) < SAMPLED_LEN_MAX;
         if is_short && cold == 0 && (sample / 64) % 8 != 0 {
-            return;
+            return false;
         }
         if platform::is_cached(&self.file, sample.saturating_add(len as u64 - 1)) {
             if cold == 0 || !is_short {
-                return;
+                return false;
             }
             self.cold.store(cold - 1, Ordering::Relaxed);
         } else if is_short {
@@ -368,6 +368,7 @@ impl Storage for NativeStorage {
         for &offset in offsets {
             platform::will_read(&self.file, offset, len as u64);
         }
+        true
     }
 
     fn will_sync(&self, offset: u64, len: u64) {

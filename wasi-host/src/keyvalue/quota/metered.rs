@@ -100,8 +100,8 @@ impl<S: Storage> Storage for Metered<S> {
         unsafe { self.below.store(offset, parts) }
     }
 
-    fn will_read(&self, offsets: &[u64], len: usize) {
-        self.below.will_read(offsets, len);
+    fn will_read(&self, offsets: &[u64], len: usize) -> bool {
+        self.below.will_read(offsets, len)
     }
 
     fn will_sync(&self, offset: u64, len: u64) {

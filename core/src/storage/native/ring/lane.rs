@@ -120,9 +120,9 @@ impl Lane {
         ranges: impl Iterator<Item = (u64, u64)>,
         cached: (Cached<'_>, u64),
         epochs: &Epochs,
-    ) {
+    ) -> bool {
         if self.is_broken {
-            return;
+            return false;
         }
         self.reap();
         self.call = self.call.wrapping_add(1);
@@ -137,6 +137,7 @@ impl Lane {
         if asked {
             self.submit();
         }
+        asked
     }
 
     /// Fills a slot from the cache, or asks the ring to.

@@ -105,8 +105,8 @@ impl Rings {
         done
     }
 
-    fn announce(&self, file: &File, file_len: u64, offsets: &[u64], len: usize) {
-        let Some(lane) = self.lane_for() else { return };
+    fn announce(&self, file: &File, file_len: u64, offsets: &[u64], len: usize) -> bool {
+        let Some(lane) = self.lane_for() else { return false };
         let inside = |offset: &u64| *offset < file_len;
         let cached = (Cached { file, map: &self.map }, file_len);
         let mut lane = lane.lock();
@@ -128,7 +128,7 @@ impl Rings {
             let (from, len) = pages(offset, u64::from(ahead).max(len as u64));
             (from, len.min(RECORD))
         };
-        lane.announce(What::Records, offsets.iter().filter(|offset| inside(offset)).map(record), cached, &self.epochs);
+        lane.announce(What::Records, offsets.iter().filter(|offset| inside(offset)).map(record), cached, &self.epochs)
     }
 }
 
@@ -205,10 +205,8 @@ impl Storage for RingStorage {
         stored
     }
 
-    fn will_read(&self, offsets: &[u64], len: usize) {
-        if len > 0 && !self.file.is_forked() {
-            self.rings.announce(&self.file.file, self.file.known_len(), offsets, len);
-        }
+    fn will_read(&self, offsets: &[u64], len: usize) -> bool {
+        len > 0 && !self.file.is_forked() && self.rings.announce(&self.file.file, self.file.known_len(), offsets, len)
     }
 
     #[cfg(feature = "async")]

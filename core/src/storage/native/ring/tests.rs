@@ -106,7 +106,9 @@ fn what_was_announced_is_never_older_than_what_was_written() {
                     storage.write_at(offset, &[&bytes]).unwrap();
                     model[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
                 }
-                3 => storage.will_read(&[offset], dice.below(2 * STRETCH) as usize + 1),
+                3 => {
+                    storage.will_read(&[offset], dice.below(2 * STRETCH) as usize + 1);
+                }
                 4 | 5 => {
                     let offsets: Vec<u64> = (0..dice.below(20)).map(|_| dice.below(len + 10_000)).collect();
                     storage.will_read(&offsets, dice.below(RECORD + 2000) as usize);
