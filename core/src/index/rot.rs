@@ -52,3 +52,35 @@ impl Rot {
         self.is_found.store(true, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::AtomicU64;
+    use alloc::sync::Arc;
+
+    #[test]
+    fn damage_is_told_once_until_somebody_has_looked() {
+        let (rot, told) = (Rot::default(), Arc::new(AtomicU64::new(0)));
+        rot.note();
+        assert!(rot.is_found(), "also before anybody listens");
+        rot.forget();
+        let counter = Arc::clone(&told);
+        rot.tell(Box::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }));
+        assert!(!rot.is_found());
+        for times in 1..3 {
+            rot.note();
+            rot.note();
+            assert!(rot.is_found());
+            assert_eq!(told.load(Ordering::Relaxed), times);
+            rot.forget();
+            assert!(!rot.is_found());
+        }
+        rot.is_left();
+        rot.note();
+        assert!(rot.is_found());
+        assert_eq!(told.load(Ordering::Relaxed), 2, "what could not be healed is not news");
+    }
+}

@@ -423,3 +423,6 @@ pub(crate) fn read_slot(storage: &dyn Storage, slot: SuperblockSlot) -> Result<[
 pub(crate) fn read_slots(storage: &dyn Storage) -> Result<Slots> {
     Ok(Slots([read_slot(storage, SuperblockSlot::A)?, read_slot(storage, SuperblockSlot::B)?]))
 }
+
+#[cfg(test)]
+mod tests;

@@ -409,6 +409,45 @@ mod tests {
         }
     }
 
+    /// A checksum alone proves nothing: anybody can compute one.
+    #[test]
+    fn fields_beyond_what_a_store_can_reach_are_no_header() {
+        let forged = |at: usize, word: u64| {
+            let mut bytes = header().encode([1; 16], 16_384);
+            bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            let sum = crc32c(&bytes[..COPY_LEN - 4]) ^ SegmentHeader::binding([1; 16], 16_384);
+            bytes[COPY_LEN - 4..COPY_LEN].copy_from_slice(&sum.to_le_bytes());
+            SegmentHeader::decode_both(&bytes, [1; 16], 16_384).first
+        };
+        // Its base, that of the segment before, what was synced, the session and the number.
+        for at in [1, 4, 7, 8, 9].map(|index| 8 * index) {
+            assert!(forged(at, LOG_POSITION_MAX).is_some(), "at {at}");
+            assert_eq!(forged(at, LOG_POSITION_MAX + 1), None, "at {at}");
+        }
+        let (previous_end, extents, what, unused) = (48, 24, 16, COPY_LEN - 12);
+        assert!(forged(previous_end, FILE_LEN_MAX).is_some());
+        assert_eq!(forged(previous_end, FILE_LEN_MAX + 1), None);
+        assert!(forged(extents, u64::MAX).is_some_and(|header| (header.extents, header.carried_over) == (u32::MAX, u32::MAX)));
+        assert_eq!(forged(extents, u64::from(u32::MAX) << 32), None);
+        let magic = u64::from(u32::from_le_bytes(MAGIC));
+        assert!(forged(what, magic | 1 << 32).is_some());
+        for other in [magic ^ 1 | 1 << 32, magic, magic | 4 << 32, magic | 1 << 32 | 4 << 40, magic | 1 << 32 | 1 << 63] {
+            assert_eq!(forged(what, other), None, "{other:x}");
+        }
+        assert_eq!(forged(unused, 1), None);
+    }
+
+    #[test]
+    fn a_header_reads_back_as_it_was_written_whatever_its_kind_and_flags() {
+        for kind in [SegmentKind::Log, SegmentKind::Snapshot, SegmentKind::Events] {
+            for (fresh, linked) in [(false, false), (false, true), (true, false), (true, true)] {
+                let header = SegmentHeader { kind, fresh, linked, ..header() };
+                let bytes = header.encode([1; 16], 16_384);
+                assert_eq!(SegmentHeader::decode_both(&bytes, [1; 16], 16_384).header(), Some(header));
+            }
+        }
+    }
+
     /// A power cut during the reuse of an extent left one copy of each header, and the older one was believed.
     #[test]
     fn of_two_copies_that_differ_the_younger_counts() {

@@ -257,9 +257,6 @@ impl Superblock {
 
     fn decode(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Decoded {
         let fields = Fields(bytes);
-        if bytes.iter().all(|&byte| byte == 0) {
-            return Decoded::Blank;
-        }
         if fields.word(0) != u64::from_le_bytes(MAGIC) {
             return Decoded::Foreign;
         }
@@ -343,9 +340,7 @@ impl Superblock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "two are made at each open, and live for a moment")]
 enum Decoded {
-    /// All zeros.
-    Blank,
-    /// No magic: not a superblock.
+    /// No magic: not a superblock, or nothing but zeros.
     Foreign,
     /// The magic, but a wrong checksum or an invalid field.
     Damaged,
@@ -411,7 +406,7 @@ pub(crate) fn read_superblocks(storage: &dyn Storage) -> Result<Front> {
         (Decoded::Good(current), _) => one_of(storage, current, SuperblockSlot::A),
         (_, Decoded::Good(current)) => one_of(storage, current, SuperblockSlot::B),
         _ if len <= DATA_START && is_cut_short(storage, len, a)? => Ok(Front::Blank),
-        (Decoded::Foreign | Decoded::Blank, Decoded::Foreign | Decoded::Blank) => {
+        (Decoded::Foreign, Decoded::Foreign) => {
             Err(Error::NotAStore { detail: "it does not begin like one, and it is not empty" })
         }
         _ => Err(Error::corrupt(0, "both superblocks")),

@@ -4,7 +4,6 @@
 use crate::error::{Error, Result};
 use crate::frame::NAMESPACE_OF_NAMES;
 use crate::index::SHARDS;
-use crate::names::DEFAULT;
 use crate::planted::{Bug, is};
 use crate::store::Store;
 use crate::sync::Ordering;
@@ -71,8 +70,7 @@ impl Store {
                 engine.frame_locked(shard, key).and_then(|frame| frame.map(|frame| frame.check().map(|()| frame)).transpose());
             let is_its = match record {
                 Ok(Some(frame)) => frame.value().first_chunk() == Some(&number.to_le_bytes()),
-                // The default namespace has no record while it has its first number.
-                Ok(None) if name == DEFAULT && number == 0 => continue,
+                // Not one of those that are counted. The default namespace has none while it has its first number.
                 Ok(None) => false,
                 // A damaged name record counts as present: damage costs only that record.
                 Err(Error::Corrupt { .. }) => true,

@@ -124,3 +124,91 @@ impl Evidence<'_> {
         Ok(used)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+    use super::*;
+    use crate::frame::FrameSpec;
+    use crate::storage::MemoryStorage;
+    use alloc::vec::Vec;
+
+    /// What the marks in `from..to` record as synced.
+    fn marks(bytes: &[u8], salt: u64, from: usize, to: usize) -> u64 {
+        let (storage, headers) = (MemoryStorage::from_vec(bytes.to_vec()), Map::default());
+        let geometry = Geometry::new(4096, 4096);
+        let evidence = Evidence { storage: &storage, geometry, store_id: [0; 16], newest_session: None, headers: &headers };
+        evidence.marks(salt, from as u64, to as u64).unwrap()
+    }
+
+    /// Writes a mark with the salt of its segment over what is there.
+    fn put_mark(bytes: &mut [u8], salt: u64, at: usize, synced: u64) {
+        let (mut frame, value) = (Vec::new(), Mark { synced, clock: 0 }.encode());
+        FrameSpec::control(Kind::Mark, &value).encode_into(&mut frame, salt, at as u64);
+        bytes[at..at + frame.len()].copy_from_slice(&frame);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "millions of steps of safe code")]
+    fn a_mark_is_found_wherever_it_lies_and_only_where_it_was_written() {
+        let piece = PIECE as usize;
+        for at in [0, 1, 100].into_iter().chain(piece - 2 * MARK_LEN..piece + 2).chain([2 * piece - 1]) {
+            let mut bytes = alloc::vec![0xff; 3 * piece];
+            put_mark(&mut bytes, 7, at, 99);
+            let behind = at + MARK_LEN;
+            assert_eq!((marks(&bytes, 7, 0, bytes.len()), marks(&bytes, 7, at, behind)), (99, 99), "at {at}");
+            assert_eq!((marks(&bytes, 7, at + 1, bytes.len()), marks(&bytes, 7, 0, behind - 1)), (0, 0), "at {at}");
+            assert_eq!(marks(&bytes, 8, 0, bytes.len()), 0, "of another segment, at {at}");
+            bytes.remove(bytes.len() - 1);
+            bytes.insert(0, 0xff);
+            assert_eq!(marks(&bytes, 7, 0, bytes.len()), 0, "moved, from {at}");
+        }
+    }
+
+    #[test]
+    fn of_several_marks_the_highest_counts() {
+        let mut bytes = alloc::vec![0; 4096];
+        for (at, synced) in [(10, 5), (1000, 9), (3000, 7)] {
+            put_mark(&mut bytes, 7, at, synced);
+        }
+        assert_eq!((marks(&bytes, 7, 0, 4096), marks(&bytes, 7, 0, 999), marks(&bytes, 7, 1001, 1 << 40)), (9, 5, 7));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "millions of steps of safe code")]
+    fn what_was_used_ends_with_the_last_byte_that_is_not_zero() {
+        let piece = PIECE as usize;
+        let len = 3 * piece + 10;
+        for at in [0, 1, piece - 1, piece, piece + 1, 2 * piece + 500, len - 1] {
+            let mut bytes = alloc::vec![0; len];
+            bytes[at] = 1;
+            bytes[at / 2] = 1;
+            let storage = MemoryStorage::from_vec(bytes);
+            let used = |from: usize, to: usize| Evidence::used_bytes(&storage, from as u64, to as u64).unwrap();
+            assert_eq!((used(0, len), used(0, usize::MAX)), (at as u64 + 1, at as u64 + 1), "byte {at}");
+            assert_eq!((used(at, len), used(at, at + 1), used(at, at), used(at + 1, len)), (1, 1, 0, 0), "byte {at}");
+            assert_eq!(used(0, at), if at == 0 { 0 } else { at as u64 / 2 + 1 }, "up to byte {at}");
+        }
+    }
+
+    /// What no session of the store can have written proves nothing, unless it is not known which sessions there were.
+    #[test]
+    fn a_header_counts_if_a_session_that_was_announced_can_have_written_it() {
+        let (storage, headers) = (MemoryStorage::new(), Map::default());
+        let fits = SegmentHeader { base: 1000, synced: 1000, session: 5, ..super::super::tests::forged_header(0, (0, 0, 0), 0) };
+        let cases = [
+            (fits, true),
+            (SegmentHeader { synced: 1001, ..fits }, false),
+            (SegmentHeader { session: 6, ..fits }, false),
+            (SegmentHeader { base: 2000, ..fits }, true),
+            (SegmentHeader { base: 2001, ..fits }, false),
+        ];
+        for (header, is_possible) in cases {
+            for newest_session in [Some(5), None] {
+                let geometry = Geometry::new(4096, 4096);
+                let evidence = Evidence { storage: &storage, geometry, store_id: [0; 16], newest_session, headers: &headers };
+                assert_eq!(evidence.is_possible(&header, 2000), is_possible || newest_session.is_none(), "{header:?}");
+            }
+        }
+    }
+}

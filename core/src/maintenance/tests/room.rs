@@ -4,8 +4,10 @@ use super::opened;
 use super::stranded::cut_short;
 use crate::frame::{FrameSpec, Kind, Meta};
 use crate::log::{Log, MARK_LEN, Purpose, RETIRE_ROOM};
-use crate::storage::MemoryStorage;
+use crate::storage::fault::FaultStorage;
+use crate::storage::{MemoryStorage, Storage};
 use crate::{Db, Error};
+use alloc::boxed::Box;
 
 /// Appends a tombstone of a key of so many bytes, for a purpose.
 fn append(log: &Log, len: usize, purpose: Purpose) -> Result<u64, Error> {
@@ -85,4 +87,21 @@ fn where_there_is_a_reserve_segments_are_filled_to_their_ends_for_every_purpose(
         let least = (0..200).map(left).min().unwrap();
         assert!(least < 60, "{least} bytes were left of a segment");
     }
+}
+
+/// What a write has made the file grow by, before it turned out that there is not enough room for it, goes back to the host.
+#[test]
+fn a_write_that_finds_no_room_leaves_the_file_as_long_as_it_was() {
+    let storage = MemoryStorage::new();
+    let medium = FaultStorage::new(storage.clone());
+    let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(false);
+    let db = builder.open_storage(Box::new(medium.clone())).unwrap();
+    db.insert("a", "short value").unwrap();
+    let before = storage.len().unwrap();
+    medium.set_capacity(Some(before + 32 * 4096));
+    assert!(matches!(db.insert("b", alloc::vec![1; 64 * 4096]), Err(Error::NoSpace)));
+    // But for the reserve that removals need.
+    let after = storage.len().unwrap();
+    assert!(after <= before + 2 * 4096, "{before} bytes, and {after} behind it");
+    db.insert("b", alloc::vec![1; 16 * 4096]).unwrap();
 }

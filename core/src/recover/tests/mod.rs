@@ -71,7 +71,11 @@ fn drop_snapshot(bytes: &mut [u8]) {
 }
 
 /// A header of the log that no engine has written, one extent long, with a salt of 77 and a sync position after everything.
-fn forged_header(base: u64, (previous_base, previous_salt, previous_end): (u64, u64, u64), session: u64) -> SegmentHeader {
+pub(super) fn forged_header(
+    base: u64,
+    (previous_base, previous_salt, previous_end): (u64, u64, u64),
+    session: u64,
+) -> SegmentHeader {
     SegmentHeader {
         salt: 77,
         kind: SegmentKind::Log,
