@@ -243,10 +243,14 @@ fn follow(path: &Path) {
     };
     let open_since = now();
     let mut lags: Vec<u64> = Vec::new();
+    // The same without the time in which this thread could have run, and no processor was free; and that time up to each refresh.
+    let mut served: Vec<u64> = Vec::new();
+    let mut waits: Vec<(u64, u64)> = Vec::new();
     let (mut seen, mut rounds_late) = (0, 0);
     loop {
         db.refresh_within(Duration::from_secs(1)).expect("refresh");
         let shown = now();
+        waits.push((shown, processor_wait()));
         if db.contains_key("end").expect("get") {
             break;
         }
@@ -258,21 +262,27 @@ fn follow(path: &Path) {
             seen = number;
             // What was written while it opened it has not followed.
             if begun >= open_since {
-                lags.push(shown.saturating_sub(begun));
+                let lag = shown.saturating_sub(begun);
+                let before = waits.partition_point(|(at, _)| *at <= begun).checked_sub(1).and_then(|place| waits.get(place));
+                let waited = waits.last().zip(before).map_or(0, |(last, before)| last.1 - before.1);
+                lags.push(lag);
+                served.push(lag.saturating_sub(waited));
             }
         }
     }
     let (taken, used) = (begun.elapsed().as_secs_f64(), processor_time() - cpu);
-    lags.sort_unstable();
-    let micros = |share| at(&lags, share) as f64 / 1e3;
-    if !lags.is_empty() {
-        println!(
-            "  lag: median {:.0} us, 99 % {:.0} us, longest {:.0} us, of {}",
-            micros(0.5),
-            micros(0.99),
-            micros(1.0),
-            lags.len()
-        );
+    for (what, lags) in [("lag", &mut lags), ("without its own waits for a processor", &mut served)] {
+        lags.sort_unstable();
+        let micros = |share| at(lags, share) as f64 / 1e3;
+        if !lags.is_empty() {
+            println!(
+                "  {what}: median {:.0} us, 99 % {:.0} us, longest {:.0} us, of {}",
+                micros(0.5),
+                micros(0.99),
+                micros(1.0),
+                lags.len()
+            );
+        }
     }
     if rounds_late > 0 {
         println!("  {rounds_late} times it was a round of {KEYS} puts behind");
@@ -288,6 +298,14 @@ fn follow(path: &Path) {
 
 /// Seconds on a processor, where the system tells.
 fn processor_time() -> f64 {
-    let told = std::fs::read_to_string("/proc/self/schedstat").ok();
-    told.and_then(|told| told.split(' ').next()?.parse::<f64>().ok()).map_or(f64::NAN, |nanos| nanos / 1e9)
+    schedstat(0).map_or(f64::NAN, |nanos| nanos as f64 / 1e9)
+}
+
+/// Nanoseconds in which this process could have run, and no processor was free.
+fn processor_wait() -> u64 {
+    schedstat(1).unwrap_or_default()
+}
+
+fn schedstat(field: usize) -> Option<u64> {
+    std::fs::read_to_string("/proc/self/schedstat").ok()?.split_whitespace().nth(field)?.parse().ok()
 }
