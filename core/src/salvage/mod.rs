@@ -77,9 +77,16 @@ fn copy_all(
     let shown = Shown::load(source, &survey.pair.current)?;
     let mut copy = Copy::new(source, target, options, &survey, shown.as_ref())?;
     let total: u64 = survey.stretches.values().map(|stretch| stretch.to - stretch.from).sum();
+    let followed = Chain::follow(source, &survey.pair);
+    let gap = followed.as_ref().ok().and_then(|chain| gap_behind(chain, &survey));
     let mut done = 0;
     for (base, &stretch) in survey.stretches.iter() {
-        copy.stretch(base, stretch, &mut |read| progress(done + read, total))?;
+        // Behind damage every record is worth having.
+        if gap.is_some_and(|gap| base > gap) && copy.report.damage.is_empty() {
+            copy.cut_off(base, stretch)?;
+        } else {
+            copy.stretch(base, stretch, &mut |read| progress(done + read, total))?;
+        }
         done += stretch.to - stretch.from;
         if let Some(&rest) = survey.cut_off.get(base) {
             copy.cut_off(base, rest)?;
@@ -88,7 +95,14 @@ fn copy_all(
     let others = survey.cut_off.iter().filter(|(base, _)| !survey.stretches.contains(*base));
     others.map(|(base, &stretch)| (base, stretch)).try_for_each(|(base, stretch)| copy.cut_off(base, stretch))?;
     progress(total, total);
-    copy.finish(&survey.pair)
+    copy.finish(followed)
+}
+
+/// The base of the segment that would follow the end of the log, if a power cut has lost it: nothing of it had been synced, nor of those behind it, which
+/// may still be there. Opening ends in front of it.
+fn gap_behind(chain: &Chain, survey: &Survey) -> Option<u64> {
+    let next = chain.tail.last()?.next_base(survey.pair.current.geometry());
+    (!survey.pair.other_damaged && !survey.stretches.contains(next)).then_some(next)
 }
 
 /// Where a record is in the source, with its header.
@@ -357,7 +371,8 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    fn finish(mut self, pair: &crate::log::SuperblockPair) -> Result<SalvageReport> {
+    /// `followed` is what opening makes of the log.
+    fn finish(mut self, followed: Result<Chain>) -> Result<SalvageReport> {
         self.report.unfinished = self.held.len() as u64;
         if self.options.unfinished {
             self.release()?;
@@ -365,7 +380,6 @@ impl<'a> Copy<'a> {
         self.settle_older()?;
         // What had expired there has expired here.
         self.target.acted_on(self.clock);
-        let followed = Chain::follow(self.source, pair);
         #[cfg(feature = "encrypt")]
         let followed = sealed::note_history(followed, &mut self.report);
         if let Err(Error::Corrupt { offset, what, .. }) = followed {
