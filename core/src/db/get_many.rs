@@ -275,8 +275,8 @@ impl Store {
                     }
                 }
                 ahead.for_each(|offset| engine.log.prefetch(offset));
-                let value = some(first, from).iter().find_map(|asked| asked.value);
-                value.into_iter().for_each(|value| engine.log.has_read(value.len()));
+                let len = |asked: &Asked<'_, K>| Some(asked.key.as_ref().len() + asked.value?.len());
+                some(first, from).iter().find_map(len).into_iter().for_each(|len| engine.log.has_read(len));
             }
             fetches = fetches_third;
             at += GROUP;

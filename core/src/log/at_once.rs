@@ -12,7 +12,7 @@ const SPARE: u64 = 1024;
 impl Log {
     /// True when the whole record at `offset` is in memory and short, and reading it needs nothing else. The caller holds a pin or a lock.
     pub(crate) fn is_at_hand(&self, offset: u64) -> bool {
-        use super::read::PREFETCH;
+        use super::announce::PREFETCH;
         if !self.storage.is_at_hand(offset, PREFETCH) {
             return false;
         }

@@ -1,6 +1,7 @@
 //! The append-only log: one file of superblocks and segments, appended to at the tail and read at any offset.
 
 mod acted;
+mod announce;
 mod append;
 #[cfg(feature = "async")]
 mod at_once;

@@ -1,5 +1,6 @@
 //! Reading one record by its offset.
 
+use super::announce::{LONG, PREFETCH};
 use super::{Log, Window};
 use crate::error::{Error, Result};
 use crate::frame::{Header, Meta, check};
@@ -7,7 +8,6 @@ use crate::frame::{Header, Meta, check};
 use crate::frame::{Kind, event_number};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
-use crate::sync::Ordering;
 #[cfg(feature = "compress")]
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,15 +19,6 @@ const FIRST_READ: usize = 256;
 /// Where a storage shows what it has cached, no view reaches beyond a block, which is so long.
 #[cfg(feature = "events")]
 const CACHED: usize = 4096;
-
-/// Records of so many bytes are announced before they are read.
-const LONG: usize = 8 * 1024;
-
-/// Most bytes that are announced of each record of a group.
-const ANNOUNCED_MAX: usize = 16 * 1024 - 1;
-
-/// Bytes of a record to prefetch: all of a small one.
-pub(super) const PREFETCH: usize = 200;
 
 /// The bytes of a record: the host's own memory, or a copy.
 #[derive(Debug)]
@@ -244,21 +235,7 @@ impl Log {
         self.frame_if(offset, |_, _| true)?.ok_or_else(|| Error::corrupt(offset, "a record that cannot be read"))
     }
 
-    /// Announces reads of the records at `offsets` to the host: of so many bytes as [`Self::has_read`] was told.
-    pub(crate) fn will_read(&self, offsets: &[u64]) {
-        self.storage.will_read(offsets, self.usual_len.load(Ordering::Relaxed).clamp(PREFETCH, ANNOUNCED_MAX));
-    }
-
-    /// Notes the length of a record out of a group that was announced. Where records reach over several blocks of the medium, reading the others
-    /// would wait for each of the blocks by itself.
-    pub(crate) fn has_read(&self, len: usize) {
-        // Seldom more than once: threads would fetch the line from each other.
-        if self.usual_len.load(Ordering::Relaxed) / PREFETCH != len / PREFETCH {
-            self.usual_len.store(len, Ordering::Relaxed);
-        }
-    }
-
-    /// The record of a known length at `offset`, if it is mapped. What is long is announced first: its pages would be read one after the other.
+    /// The record of a known length at `offset`, if it is mapped. A long one is announced first.
     ///
     /// # Safety
     ///
@@ -266,7 +243,7 @@ impl Log {
     #[inline]
     unsafe fn view_record(&self, offset: u64, len: usize) -> Option<&[u8]> {
         if len >= LONG {
-            self.storage.will_read(&[offset], len);
+            self.will_read_long(offset, len);
         }
         // SAFETY: the caller's promise is handed on.
         unsafe { self.storage.view(offset, len) }

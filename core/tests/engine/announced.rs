@@ -152,5 +152,8 @@ fn a_long_record_is_announced_before_it_is_read() {
     assert_eq!(db.get("short").unwrap().map(|value| value.len()), Some(1_000));
     assert_eq!(storage.told(), []);
     assert_eq!(db.get("long").unwrap().map(|value| value.len()), Some(100_000));
-    assert!(matches!(storage.told()[..], [(_, 100_000..=100_100), ..]));
+    // In pieces, so that a record of any length is announced like the others.
+    let told = storage.told();
+    let (first, last) = (told[0].0, told[told.len() - 1]);
+    assert!(told.len() < 10 && (100_000..100_100 + 16_384).contains(&(last.0 + last.1 as u64 - first)), "{told:?}");
 }

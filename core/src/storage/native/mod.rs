@@ -51,8 +51,8 @@ const LOCK_ATTEMPTS_MAX: u32 = 16;
 #[cfg(feature = "async")]
 const PAGE: u64 = 4096;
 
-/// `will_read` of ranges shorter than this comes from lookups, one after the other: not every one is worth a probe of the cache.
-const SAMPLED_LEN_MAX: u64 = 512 * 1024;
+/// `will_read` of ranges shorter than this comes from lookups, group after group: not every group is worth a probe of the cache.
+const SAMPLED_LEN_MAX: u64 = 16 * 1024;
 /// Consecutive probes that must find their byte in memory before the file counts as cached again.
 const COLD_FOR: u32 = 32;
 
