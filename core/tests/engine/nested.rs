@@ -2,6 +2,7 @@
 #![cfg(feature = "std")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -176,4 +177,24 @@ fn what_needs_the_turn_of_the_compaction_that_it_is_called_from_is_an_error() {
         calls
     });
     all_nested(&calls, 5);
+}
+
+/// The first write of a session does the maintenance that a killed one has left: not in a call that has the turn already.
+#[test]
+fn what_a_killed_session_has_left_does_not_wait_for_the_compaction_that_it_is_called_from() {
+    let record = ends(|| {
+        let killed = MemoryStorage::new();
+        let db = Db::builder().segment_size(65536).auto_compact_dead_share(2.0).open_storage(Box::new(killed.clone())).unwrap();
+        for round in 0..2000_u32 {
+            db.insert("key", [round as u8; 1000]).unwrap();
+        }
+        let file = MemoryStorage::from_vec(killed.to_vec());
+        let db = Db::builder().segment_size(65536).replay_debt_max(65536).open_storage(Box::new(file)).unwrap();
+        assert!(!db.open_report().clean);
+        let mut written = Vec::new();
+        db.compact_with(|_| written.push(db.insert("written", "meanwhile"))).unwrap();
+        assert!(!written.is_empty() && written.iter().all(Result::is_ok), "{written:?}");
+        db.get("written").unwrap()
+    });
+    assert_eq!(record.as_deref(), Some(&b"meanwhile"[..]));
 }
