@@ -1,7 +1,7 @@
 //! The suites see bugs: each of the bugs that can be planted into the engine is caught by the suites named beside it, and the
 //! same runs of these suites pass without the bug. A test that cannot fail is a defect.
 
-#![allow(clippy::panic, reason = "tests fail by panicking")]
+#![allow(clippy::panic, clippy::expect_used, reason = "tests fail by panicking")]
 
 use pipkin::Db;
 use pipkin::limits::DATA_START;
@@ -13,6 +13,7 @@ use pipkin_tests::suite::{
     left_space, lies, lives, lost_headers, many, mixed, moments, order, projections, salvage, sealed, serializable, shared_sync,
     sleepers, threads, two_writers, verbs, writers,
 };
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 /// Bugs that must be caught, at the least.
@@ -317,27 +318,55 @@ fn child() {
     }
 }
 
+/// Processes that share the bugs: one is planted at a time in each, and most suites keep one core busy.
+const PROCESSES: usize = 2;
+
+/// Which of the bugs a process plants.
+#[derive(Clone, Copy)]
+struct Share {
+    nth: usize,
+    of: usize,
+}
+
+impl Share {
+    /// What its parent has told this process.
+    fn told() -> Option<Self> {
+        Some(Self { nth: std::env::var("PIPKIN_SHARE").ok()?.parse().ok()?, of: PROCESSES })
+    }
+
+    fn of<T>(self, all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        all.skip(self.nth).step_by(self.of)
+    }
+}
+
 #[test]
 fn every_planted_bug_is_caught_by_its_suites_and_by_nothing_but_the_bug() {
+    let name = "every_planted_bug_is_caught_by_its_suites_and_by_nothing_but_the_bug";
+    if std::env::var_os("PIPKIN_BUG").is_some() {
+        return plant(Share { nth: 0, of: 1 });
+    }
+    if let Some(share) = Share::told() {
+        return plant(share);
+    }
+    let begin = |nth: usize| {
+        let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+        command.args([name, "--exact", "--nocapture"]).env("PIPKIN_SHARE", nth.to_string()).spawn().expect("a child")
+    };
+    let shares: Vec<_> = (0..PROCESSES).map(begin).collect();
+    let ends: Vec<_> = shares.into_iter().map(|mut share| share.wait().expect("the child's end")).collect();
+    assert!(ends.iter().all(ExitStatus::success), "{ends:?}: see above");
+}
+
+fn plant(share: Share) {
     let caught = Quota::new("planted bugs", BUGS_LEAST);
     let only = std::env::var("PIPKIN_BUG").ok();
-    let bugs: Vec<Bug> =
+    let all: Vec<Bug> =
         Bug::ALL.iter().copied().filter(|bug| only.as_ref().is_none_or(|only| *only == format!("{bug:?}"))).collect();
     let mut missed = Vec::new();
-    for &bug in &bugs {
+    for bug in share.of(all.iter().copied()) {
         for (name, run) in suites_of(bug) {
             let started = Instant::now();
-            set(Some(bug));
-            // Panics are what some of the bugs lead to: the output is to show those that nobody has planted.
-            let hook = std::panic::take_hook();
-            std::panic::set_hook(Box::new(|_| {}));
-            let mut attempts = 0;
-            let outcome = (0..ATTEMPTS_MAX).try_for_each(|_| {
-                attempts += 1;
-                guard(run).unwrap_or_else(|what| Err(Failure::new(format!("PIPKIN_BUG={bug:?}"), what)))
-            });
-            std::panic::set_hook(hook);
-            set(None);
+            let (outcome, attempts) = attempt(bug, run);
             let seconds = started.elapsed().as_secs_f64();
             match outcome {
                 Ok(()) => {
@@ -352,24 +381,46 @@ fn every_planted_bug_is_caught_by_its_suites_and_by_nothing_but_the_bug() {
             }
         }
     }
-    set(None);
-    // Suites of their own run these at least as large and without a bug; at night they run here, too.
-    let elsewhere =
-        [EXHAUSTIVE, CRASH, THREADS, EVENTS, RACES, GONE, TWO_WRITERS, COMPRESSION, WRITERS, EXPIRY, FOLLOWING, MIXED, ORDER];
-    let is_night = std::env::var_os("PIPKIN_HEALTHY").is_some();
-    let mut healthy: Vec<&str> = if is_night { Vec::new() } else { elsewhere.map(|(name, _)| name).to_vec() };
-    for (name, run) in bugs.iter().flat_map(|&bug| suites_of(bug)) {
-        if !healthy.contains(&name) {
-            let started = Instant::now();
-            if let Err(failure) = run() {
-                panic!("{name} fails without any bug planted: {failure}");
-            }
-            println!("planted: {name} passes without a bug in {:.1} s", started.elapsed().as_secs_f64());
-            healthy.push(name);
+    for (name, run) in share.of(healthy(&all).into_iter()) {
+        let started = Instant::now();
+        if let Err(failure) = run() {
+            panic!("{name} fails without any bug planted: {failure}");
         }
+        println!("planted: {name} passes without a bug in {:.1} s", started.elapsed().as_secs_f64());
     }
     assert!(missed.is_empty(), "bugs that a suite does not see: {missed:?}");
     if only.is_none() {
         caught.finish("each by the suites named");
     }
+}
+
+/// Runs a suite with a bug planted, until it sees the bug; also returns how often it ran.
+fn attempt(bug: Bug, run: fn() -> Outcome) -> (Outcome, u32) {
+    let mut attempts = 0;
+    // Panics are what some of the bugs lead to: the output is to show those that nobody has planted.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    set(Some(bug));
+    let outcome = (0..ATTEMPTS_MAX).try_for_each(|_| {
+        attempts += 1;
+        guard(run).unwrap_or_else(|what| Err(Failure::new(format!("PIPKIN_BUG={bug:?}"), what)))
+    });
+    set(None);
+    std::panic::set_hook(hook);
+    (outcome, attempts)
+}
+
+/// The suites that must pass without any of these bugs. Suites of their own run some of them at least as large; at night they run here, too.
+fn healthy(bugs: &[Bug]) -> Vec<Suite> {
+    let elsewhere =
+        [EXHAUSTIVE, CRASH, THREADS, EVENTS, RACES, GONE, TWO_WRITERS, COMPRESSION, WRITERS, EXPIRY, FOLLOWING, MIXED, ORDER];
+    let is_night = std::env::var_os("PIPKIN_HEALTHY").is_some();
+    let mut known: Vec<&str> = if is_night { Vec::new() } else { elsewhere.map(|(name, _)| name).to_vec() };
+    let mut suites: Vec<Suite> = bugs.iter().flat_map(|&bug| suites_of(bug)).collect();
+    suites.retain(|&(name, _)| {
+        let is_new = !known.contains(&name);
+        known.push(name);
+        is_new
+    });
+    suites
 }
