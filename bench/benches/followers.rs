@@ -89,11 +89,27 @@ fn large(db: &Db, path: &Path, (gigabytes, rate, seconds): (u64, u64, u64)) {
             (begun.elapsed(), report)
         });
         let late = scope.spawn(|| start(path));
-        let (number, took) = paced(db, rate, Duration::from_secs(seconds));
+        // The writer's part of the lag: how long bursts take, and how much of that its thread waits for a processor.
+        let (mut bursts, mut served, mut waited) = (Vec::new(), Vec::new(), processor_wait());
+        let mut longest = Duration::ZERO;
+        let timed_put = |number| {
+            let begun = Instant::now();
+            put(db, number);
+            longest = longest.max(begun.elapsed());
+        };
+        let (number, took) = paced_with(rate, Duration::from_secs(seconds), timed_put, |burst| {
+            let burst = burst.as_nanos() as u64;
+            let before = std::mem::replace(&mut waited, processor_wait());
+            bursts.push(burst);
+            served.push(burst.saturating_sub(waited - before));
+        });
         println!(
             "{number} puts in {seconds} s, which took {:.2} s, in {gigabytes} GB, with a second follower that opens meanwhile:",
             took.as_secs_f64()
         );
+        print_times("a burst of the writer", &mut bursts);
+        println!("  its longest put: {:.0} us", longest.as_secs_f64() * 1e6);
+        print_times("without the writer's waits for a processor", &mut served);
         let mut late = late.join().expect("the second follower starts");
         end(db, &mut follower);
         late.wait().expect("the second follower ends");
@@ -176,6 +192,11 @@ fn put(db: &Db, number: u64) {
 
 /// Puts at a rate, in a burst each half millisecond; how many, and the time that they took themselves.
 fn paced(db: &Db, rate: u64, time: Duration) -> (u64, Duration) {
+    paced_with(rate, time, |number| put(db, number), |_| {})
+}
+
+/// As [`paced`], by `put`; tells `each` how long each burst has taken.
+fn paced_with(rate: u64, time: Duration, mut put: impl FnMut(u64), mut each: impl FnMut(Duration)) -> (u64, Duration) {
     let begun = Instant::now();
     let (mut number, mut took) = (0, Duration::ZERO);
     while begun.elapsed() < time {
@@ -183,9 +204,11 @@ fn paced(db: &Db, rate: u64, time: Duration) -> (u64, Duration) {
         let burst = Instant::now();
         while number < due {
             number += 1;
-            put(db, number);
+            put(number);
         }
-        took += burst.elapsed();
+        let of_burst = burst.elapsed();
+        took += of_burst;
+        each(of_burst);
         std::thread::sleep(Duration::from_micros(500));
     }
     (number, took)
@@ -272,17 +295,7 @@ fn follow(path: &Path) {
     }
     let (taken, used) = (begun.elapsed().as_secs_f64(), processor_time() - cpu);
     for (what, lags) in [("lag", &mut lags), ("without its own waits for a processor", &mut served)] {
-        lags.sort_unstable();
-        let micros = |share| at(lags, share) as f64 / 1e3;
-        if !lags.is_empty() {
-            println!(
-                "  {what}: median {:.0} us, 99 % {:.0} us, longest {:.0} us, of {}",
-                micros(0.5),
-                micros(0.99),
-                micros(1.0),
-                lags.len()
-            );
-        }
+        print_times(what, lags);
     }
     if rounds_late > 0 {
         println!("  {rounds_late} times it was a round of {KEYS} puts behind");
@@ -296,16 +309,30 @@ fn follow(path: &Path) {
     );
 }
 
+fn print_times(what: &str, nanos: &mut [u64]) {
+    nanos.sort_unstable();
+    let micros = |share| at(nanos, share) as f64 / 1e3;
+    if !nanos.is_empty() {
+        println!(
+            "  {what}: median {:.0} us, 99 % {:.0} us, longest {:.0} us, of {}",
+            micros(0.5),
+            micros(0.99),
+            micros(1.0),
+            nanos.len()
+        );
+    }
+}
+
 /// Seconds on a processor, where the system tells.
 fn processor_time() -> f64 {
     schedstat(0).map_or(f64::NAN, |nanos| nanos as f64 / 1e9)
 }
 
-/// Nanoseconds in which this process could have run, and no processor was free.
+/// Nanoseconds in which this thread could have run, and no processor was free.
 fn processor_wait() -> u64 {
     schedstat(1).unwrap_or_default()
 }
 
 fn schedstat(field: usize) -> Option<u64> {
-    std::fs::read_to_string("/proc/self/schedstat").ok()?.split_whitespace().nth(field)?.parse().ok()
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(field)?.parse().ok()
 }

@@ -3,7 +3,7 @@
 use super::Log;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, is};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, let_waiters_in};
 
 /// Limit in bytes of one cut of the file: writers wait for each cut.
 const CUT_MAX: u64 = 16 * 1024 * 1024;
@@ -56,6 +56,8 @@ impl Log {
             let step = surplus.min(step_max);
             self.storage.set_len(self.geometry.start(tail.space.total - step))?;
             tail.space.shrink(step);
+            drop(tail);
+            let_waiters_in();
         }
         let kept = self.tail.lock().space.longest();
         self.give_back(kept);

@@ -32,10 +32,10 @@ impl Store {
                 // Writers outran the running checkpoint; block until it ends, so that replay stays bounded.
                 drop(self.engine.checkpoints.lock());
             }
-            // It has not begun for as long again: the lists of segments would get too long, and the medium full meanwhile. 0 asks the thread for
-            // something else, which no writer waits for.
+            // It has not begun, and one list may soon not name all segments: then the medium could get full meanwhile. Before that no writer waits
+            // for whoever has the turn, a compaction or verification of many seconds. 0 asks the thread for something else.
             if due > 0
-                && end >= due.saturating_add(self.engine.log.between_lists(self.options.replay_debt_max))
+                && end >= due.saturating_add(self.engine.log.between_lists(u64::MAX))
                 && self.may_wait_for_the_turn().is_ok()
             {
                 let _turn = self.turn.lock();

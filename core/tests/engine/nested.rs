@@ -198,3 +198,28 @@ fn what_a_killed_session_has_left_does_not_wait_for_the_compaction_that_it_is_ca
     });
     assert_eq!(record.as_deref(), Some(&b"meanwhile"[..]));
 }
+
+/// With a thread for maintenance. A checkpoint that is overdue has no turn while a compaction has it, which may take many seconds: writers go on meanwhile.
+#[cfg(feature = "native")]
+#[test]
+fn writers_do_not_wait_for_the_end_of_a_compaction() {
+    let count = ends(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Db::builder().path(folder.path().join("store")).segment_size(65536).replay_debt_max(65536).open().unwrap();
+        for round in 0..400_u32 {
+            db.insert("key", [round as u8; 1000]).unwrap();
+        }
+        let mut count = 0;
+        db.compact_with(|_| {
+            if count == 0 {
+                let write = || (0..2000_u32).for_each(|number| db.insert(number.to_be_bytes(), [1; 1000]).unwrap());
+                std::thread::scope(|scope| scope.spawn(write).join().unwrap());
+                count = db.len().unwrap();
+            }
+        })
+        .unwrap();
+        assert!(db.verify().unwrap().is_ok());
+        count
+    });
+    assert_eq!(count, 2001);
+}
