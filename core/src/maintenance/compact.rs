@@ -227,6 +227,8 @@ impl Store {
         log.back_front(moved + moved / 2 + log.geometry.segment_size());
         let mut emptying = self.emptying_asked()?;
         for segment in misplaced {
+            // As in the step before: replay stays bounded, and so does what is newer than an index in the file.
+            unless_full(self.checkpoint_if_due())?;
             report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
         }
         report.bytes_freed += self.free(&mut emptying)?;
