@@ -108,8 +108,8 @@ fn large(db: &Db, path: &Path, (gigabytes, rate, seconds): (u64, u64, u64)) {
             took.as_secs_f64()
         );
         print_times("a burst of the writer", &mut bursts);
-        println!("  its longest put: {:.0} us", longest.as_secs_f64() * 1e6);
         print_times("without the writer's waits for a processor", &mut served);
+        println!("  the writer's longest put: {:.0} us", longest.as_secs_f64() * 1e6);
         let mut late = late.join().expect("the second follower starts");
         end(db, &mut follower);
         late.wait().expect("the second follower ends");

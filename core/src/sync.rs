@@ -21,8 +21,8 @@ pub(crate) fn relax() {
     core::hint::spin_loop();
 }
 
-/// Lets others have a lock between two times that one thread holds it for long: the thread would take it again before a waiter is awake. The longest
-/// put beside a compaction that cuts 1.3 GB off the file, 16 MiB at a time, took 155 and 396 ms without, 16 and 29 ms with it
+/// Called by a thread that has let a lock go and is about to take it again for long: without a pause it would have the lock before a waiter is awake. The
+/// longest put beside a compaction that cuts 1.3 GB off the file, 16 MiB at a time, took 155 and 396 ms without, 16 and 29 ms with it
 /// (`PIPKIN_STORE_GB=4 cargo bench -p pipkin-bench --bench followers`).
 pub(crate) fn let_waiters_in() {
     #[cfg(all(feature = "native", not(shuttle)))]

@@ -57,7 +57,9 @@ impl Log {
             self.storage.set_len(self.geometry.start(tail.space.total - step))?;
             tail.space.shrink(step);
             drop(tail);
-            let_waiters_in();
+            if surplus > step {
+                let_waiters_in();
+            }
         }
         let kept = self.tail.lock().space.longest();
         self.give_back(kept);

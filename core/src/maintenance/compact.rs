@@ -141,9 +141,7 @@ impl Store {
                     done += 1;
                     continue;
                 }
-                // Ignore a full medium: this compaction may make room for the next checkpoint.
-                unless_full(self.checkpoint_if_due())?;
-                match self.empty(&mut emptying, &segment, &mut |_| {}) {
+                match self.empty_next(&mut emptying, &segment) {
                     Ok(one) => {
                         report.add(one);
                         done += 1;
@@ -171,6 +169,13 @@ impl Store {
         Ok(())
     }
 
+    /// Empties one more segment, behind a checkpoint if one is due: replay stays bounded, and so does what is newer than an index in the file.
+    fn empty_next(&self, emptying: &mut Emptying<'_>, segment: &Segment) -> Result<CompactReport> {
+        // Ignore a full medium: this compaction may make room for the next checkpoint.
+        unless_full(self.checkpoint_if_due())?;
+        self.empty(emptying, segment, &mut |_| {})
+    }
+
     /// Empties the segments before those with damage that may have been a tombstone: such damage can be dropped once nothing older is left.
     fn empty_in_front_of_damage(&self, emptying: &mut Emptying<'_>, report: &mut CompactReport) -> Result<()> {
         let Some(last) = self.engine.waits_for_older().into_iter().max() else { return Ok(()) };
@@ -181,7 +186,7 @@ impl Store {
                 oldest = false;
                 continue;
             }
-            match self.empty(emptying, &segment, &mut |_| {}) {
+            match self.empty_next(emptying, &segment) {
                 Ok(one) => report.add(one),
                 Err(Error::NoSpace) => break,
                 Err(error) => return Err(error),
@@ -227,9 +232,7 @@ impl Store {
         log.back_front(moved + moved / 2 + log.geometry.segment_size());
         let mut emptying = self.emptying_asked()?;
         for segment in misplaced {
-            // As in the step before: replay stays bounded, and so does what is newer than an index in the file.
-            unless_full(self.checkpoint_if_due())?;
-            report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
+            report.add(self.empty_next(&mut emptying, &segment)?);
         }
         report.bytes_freed += self.free(&mut emptying)?;
         self.write_checkpoint(Extent::Whole)

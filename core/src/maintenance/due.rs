@@ -32,8 +32,8 @@ impl Store {
                 // Writers outran the running checkpoint; block until it ends, so that replay stays bounded.
                 drop(self.engine.checkpoints.lock());
             }
-            // It has not begun, and one list may soon not name all segments: then the medium could get full meanwhile. Before that no writer waits
-            // for whoever has the turn, a compaction or verification of many seconds. 0 asks the thread for something else.
+            // A checkpoint needs the turn, which a compaction or verification may have for many seconds. Writers do not wait for it, unless one list may
+            // soon not name all segments: then the medium could get full. With a `due` of 0 the thread is asked for something else.
             if due > 0
                 && end >= due.saturating_add(self.engine.log.between_lists(u64::MAX))
                 && self.may_wait_for_the_turn().is_ok()

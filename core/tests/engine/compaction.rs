@@ -339,3 +339,20 @@ fn a_byte_that_is_read_wrong_after_its_record_was_verified_is_noticed_in_the_cop
         assert_eq!(db.get(next.to_be_bytes()).unwrap(), Some(value(next)));
     }
 }
+
+/// The step of a compaction that moves segments to the front, behind the last word of its progress, may copy most of the store.
+#[test]
+fn checkpoints_go_on_while_a_compaction_moves_segments_to_the_front() {
+    let medium = FaultStorage::new(MemoryStorage::new());
+    let builder = Db::builder().segment_size(65536).replay_debt_max(65536).auto_compact_dead_share(2.0);
+    let db = builder.open_storage(Box::new(medium.clone())).unwrap();
+    db.insert_many((0..6000_u32).map(|number| (number.to_be_bytes(), [1; 1000]))).unwrap();
+    db.remove_many((0..6000_u32).step_by(3).map(u32::to_be_bytes)).unwrap();
+    db.flush().unwrap();
+    let mut before = medium.counts();
+    db.compact_with(|_| before = medium.counts()).unwrap();
+    let (syncs, written) = (medium.counts().syncs - before.syncs, medium.counts().bytes_written - before.bytes_written);
+    // Two for a checkpoint; without those between it is eight.
+    assert!(written > 8 * 65536 && syncs >= 2 * written / 65536 - 8, "{syncs} syncs for {written} bytes");
+    assert!(db.verify().unwrap().is_ok());
+}

@@ -199,7 +199,7 @@ fn what_a_killed_session_has_left_does_not_wait_for_the_compaction_that_it_is_ca
     assert_eq!(record.as_deref(), Some(&b"meanwhile"[..]));
 }
 
-/// With a thread for maintenance. A checkpoint that is overdue has no turn while a compaction has it, which may take many seconds: writers go on meanwhile.
+/// While a compaction runs, the thread cannot write the checkpoint that is due. Writers go on nevertheless.
 #[cfg(feature = "native")]
 #[test]
 fn writers_do_not_wait_for_the_end_of_a_compaction() {
