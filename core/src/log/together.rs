@@ -84,7 +84,7 @@ impl Log {
             offset += len as u64;
             rest = others;
         }
-        if let Err(error) = self.put_small(first.offset, &[&copies.bytes]) {
+        if let Err(error) = self.put_together(first.offset, &copies.bytes) {
             return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
         }
         if let Some(active) = &mut tail.active {
