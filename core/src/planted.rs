@@ -71,6 +71,10 @@ pub enum Bug {
     IndexHealedAcrossDamage,
     /// The space of an index snapshot is used again while slots in it are read.
     IndexExtentsFreedEarly,
+    /// Compaction takes half of the slots in the file for all of them.
+    BasesReadInPart,
+    /// Compaction takes what it has read of slots in the file for what is there after a checkpoint.
+    BasesReadBefore,
     /// A flush counts as done before its sync has returned.
     AckBeforeSync,
     /// A failed sync does not close the store to later writes.
@@ -473,6 +477,8 @@ mod imp {
             Self::IndexHealedEarly,
             Self::IndexHealedAcrossDamage,
             Self::IndexExtentsFreedEarly,
+            Self::BasesReadInPart,
+            Self::BasesReadBefore,
             Self::NoteAfterSlot,
             Self::SnapshotUnsettled,
             Self::ManyReadApart,

@@ -216,7 +216,7 @@ fn suite_of(bug: Bug) -> Suite {
         Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::RemovalsMakeNoRoom | Bug::ReserveGivenBack => LIVES,
         Bug::IndexGroupUnchecked | Bug::IndexMaskIgnored | Bug::IndexMaskedBeforePut | Bug::IndexExtentsFreedEarly => IN_FILE,
-        Bug::IndexHealedEarly | Bug::IndexHealedAcrossDamage => IN_FILE,
+        Bug::IndexHealedEarly | Bug::IndexHealedAcrossDamage | Bug::BasesReadInPart | Bug::BasesReadBefore => IN_FILE,
         Bug::NoteAfterSlot
         | Bug::SnapshotUnsettled
         | Bug::CopyWithoutOrigin

@@ -3,13 +3,18 @@
 use super::held::Held;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::index::{GROUP_LEN_MAX, KeyHash, SHARDS, ShardGuard, ShardImage};
-use crate::log::SnapshotSegment;
+use crate::index::{GROUP_LEN_MAX, KeyHash, Pointed, SHARDS, ShardGuard, ShardImage};
+use crate::log::{Segment, SnapshotSegment};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use crate::snapshot::{Directory, PartPlace, ShardPlace, load_base};
 use crate::sorted::Set;
 use alloc::vec::Vec;
+
+/// Most memory for what was read of the bases for the segments that are emptied next: 256 MiB of segments.
+const POINTED_BYTES: u64 = 8 * 1024 * 1024;
+/// The bases are read for segments of at least a fourth of their bytes. Less are looked up record by record.
+const POINTED_SHARE: u64 = 4;
 
 impl Engine {
     /// True if slots may stay in the file.
@@ -23,6 +28,46 @@ impl Engine {
             let places: Vec<u64> = hashes.filter_map(|hash| self.index.place_below(pin, hash)).collect();
             self.medium().will_read(&places, GROUP_LEN_MAX)
         }
+    }
+
+    /// Reads the bases for these segments at once, or for as many of them as there is memory for, the first ones. `None` where it is less to look up
+    /// each record of them.
+    ///
+    /// # Errors
+    ///
+    /// When a base cannot be read.
+    pub(crate) fn pointed_into(&self, pin: &Pin<'_>, segments: &[Segment]) -> Result<Option<Pointed>> {
+        let range = |segment: &Segment| segment.first_frame(self.log.geometry)..segment.end;
+        let mut left = Some(POINTED_BYTES);
+        let fits = |segment: &&Segment| {
+            let range = range(segment);
+            left = left.and_then(|left| left.checked_sub(Pointed::bytes_for(range.end.saturating_sub(range.start))));
+            left.is_some()
+        };
+        let ranges: Vec<_> = segments.iter().take_while(fits).map(|segment| (segment.base, range(segment))).collect();
+        let bytes: u64 = ranges.iter().map(|(_, range)| range.end.saturating_sub(range.start)).sum();
+        if bytes < self.index.file_bytes() / POINTED_SHARE {
+            return Ok(None);
+        }
+        let mut pointed = Pointed::into(ranges.into_iter());
+        for number in 0..SHARDS {
+            // Read before the shard is locked.
+            let mut read = self.index.read_base(self.medium(), pin, number)?;
+            if let Some((base, slots)) = &mut read {
+                pointed.sift(slots);
+                if !self.index.lock_shard(number).retain_counting(*base, slots) {
+                    read = None;
+                }
+            }
+            let (base, slots) = read.map_or((None, Vec::new()), |(base, slots)| (Some(base), slots));
+            pointed.add(base, &slots);
+        }
+        Ok(Some(pointed))
+    }
+
+    /// True while the shards have the bases that were read.
+    pub(crate) fn has_bases_of(&self, pin: &Pin<'_>, pointed: &Pointed) -> bool {
+        pointed.is_of(self.index.base_places(pin))
     }
 
     /// True when what is newer than the bases takes more memory than it may: the next snapshot is written whole.

@@ -13,6 +13,8 @@ mod expiring;
 mod over;
 mod parked;
 #[cfg(feature = "std")]
+mod pointed;
+#[cfg(feature = "std")]
 mod rot;
 mod shard;
 mod slot;
@@ -23,6 +25,8 @@ mod table;
 pub(crate) use base::{Base, BasePlace, GROUP_LEN_MAX};
 pub(crate) use dump::{Dump, Expiring, ShardChanges, ShardImage};
 pub(crate) use parked::Parked;
+#[cfg(feature = "std")]
+pub(crate) use pointed::Pointed;
 #[cfg(feature = "std")]
 pub(crate) use rot::Rot;
 pub(crate) use shard::ShardGuard;
@@ -89,6 +93,14 @@ impl KeyHash {
     }
 }
 
+/// Without the standard library every index is in memory, and nothing of this is compiled.
+#[cfg(not(feature = "std"))]
+#[derive(Debug)]
+pub(crate) enum Pointed {}
+
+/// What has been read of the base of a shard, and the number of that.
+type Known<'a> = Option<(&'a Pointed, usize)>;
+
 /// All shards.
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -148,10 +160,35 @@ impl Index {
     /// True when the index points at the record at `offset`, or may do so once its shard is built. Without a lock: a record that lives may
     /// die at any time, and one that is dead stays so.
     #[inline]
-    pub(crate) fn may_point_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
+    pub(crate) fn may_point_at(
+        &self,
+        storage: &dyn Storage,
+        pin: &Pin<'_>,
+        (hash, offset): (KeyHash, u64),
+        pointed: Option<&Pointed>,
+    ) -> bool {
         let shard = self.shard(hash.shard());
         let slot = hash.slot(offset);
-        if shard.is_unclear() { shard.may_have(storage, pin, slot) } else { shard.has(pin, slot) }
+        if !shard.is_unclear() {
+            return shard.has(pin, slot);
+        }
+        shard.may_have(storage, pin, slot, pointed.map(|pointed| (pointed, hash.shard())))
+    }
+
+    /// The place of the base of a shard, if it has one, and its slots, those that are masked included.
+    ///
+    /// # Errors
+    ///
+    /// When the base cannot be read.
+    #[cfg(feature = "std")]
+    pub(crate) fn read_base(&self, storage: &dyn Storage, pin: &Pin<'_>, index: usize) -> Result<Option<(BasePlace, Vec<Slot>)>> {
+        self.shard(index).read_base(storage, pin)
+    }
+
+    /// The place of the base of each shard.
+    #[cfg(feature = "std")]
+    pub(crate) fn base_places(&self, pin: &Pin<'_>) -> impl Iterator<Item = Option<BasePlace>> {
+        self.shards.iter().map(|shard| shard.base_place(pin))
     }
 
     /// True when the table of the shard of `hash` alone does not answer: the shard has not been needed since the store was opened, and must
@@ -182,7 +219,7 @@ impl Index {
 
     /// True when the index points at the record at `offset`. Without a lock.
     pub(crate) fn points_at(&self, storage: &dyn Storage, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> Result<bool> {
-        self.shard(hash.shard()).has_anywhere(storage, pin, hash.slot(offset))
+        self.shard(hash.shard()).has_anywhere(storage, pin, hash.slot(offset), None)
     }
 
     /// True when nobody holds the shard of `hash`.

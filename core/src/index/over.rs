@@ -138,6 +138,15 @@ impl ShardGuard<'_> {
         Some(self.table()?.below.as_ref()?.place())
     }
 
+    /// Of these slots of a base those that are not masked; false if it is not the base of the shard any more.
+    pub(crate) fn retain_counting(&self, base: BasePlace, slots: &mut Vec<Slot>) -> bool {
+        let Some(below) = self.table().and_then(|table| table.below.as_ref()).filter(|below| below.place() == base) else {
+            return false;
+        };
+        slots.retain(|slot| !self.is_masked(below, *slot));
+        true
+    }
+
     /// Bytes of the base in the file.
     pub(crate) fn base_bytes(&self) -> u64 {
         self.table().and_then(|table| table.below.as_ref()).map_or(0, Below::file_bytes)

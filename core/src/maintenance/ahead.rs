@@ -4,7 +4,7 @@
 //! Together with copies in groups it takes 0.75 of the time: 1 M records of 24 + 150 bytes loaded, half of them removed, `compact()`: 287 ns a
 //! record (two processors, ext4, medians of 10 alternations with the version before, quiet machine).
 
-use super::sift::Record;
+use super::sift::{Prior, Record};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::log::Segment;
@@ -20,7 +20,7 @@ pub(super) use imp::sift;
 #[cfg(all(feature = "std", not(shuttle)))]
 mod imp {
     use super::super::sift::{Sieve, Sifted, TOGETHER_BYTES, whole};
-    use super::{Damage, Engine, Record, Result, Segment, Vec};
+    use super::{Damage, Engine, Prior, Record, Result, Segment, Vec};
     use crate::error::Error;
     use crate::planted::{Bug, is};
     use crate::scan::{Found, scan};
@@ -44,7 +44,7 @@ mod imp {
     pub(in super::super) fn sift(
         engine: &Engine,
         segment: &Segment,
-        oldest: bool,
+        prior: Prior<'_>,
         wanted: bool,
         copy: &mut dyn FnMut(&[Record<'_>]) -> Result<()>,
     ) -> Result<Option<Vec<Damage>>> {
@@ -54,7 +54,9 @@ mod imp {
         thread::scope(|scope| {
             let (sender, parcels) = sync_channel(WAITING_MAX);
             let reader = thread::Builder::new().name("pipkin-reader".into());
-            let Ok(reader) = reader.spawn_scoped(scope, move || read(engine, segment, oldest, &sender)) else { return Ok(None) };
+            let Ok(reader) = reader.spawn_scoped(scope, move || read(engine, segment, prior, &sender)) else {
+                return Ok(None);
+            };
             let copied = parcels.iter().try_for_each(|parcel: Sifted<'_>| copy_parcel(&parcel, copy));
             // After a failure the reader finds nobody to send to, and ends.
             drop(parcels);
@@ -98,14 +100,19 @@ mod imp {
         })
     }
 
-    fn read<'a>(engine: &'a Engine, segment: &Segment, oldest: bool, parcels: &SyncSender<Sifted<'a>>) -> Result<Vec<Damage>> {
+    fn read<'a>(
+        engine: &'a Engine,
+        segment: &Segment,
+        prior: Prior<'a>,
+        parcels: &SyncSender<Sifted<'a>>,
+    ) -> Result<Vec<Damage>> {
         // Starting the transfer of what was copied before takes as long as copying a tenth of it.
         engine.log.write_behind();
         let send = |parcel: Sifted<'a>| match parcels.send(parcel) {
             Ok(()) => Ok(()),
             Err(_) => Err(Error::Bug("the thread that copies has ended early")),
         };
-        let mut sieve = Sieve::new(engine, oldest, PARCEL);
+        let mut sieve = Sieve::new(engine, prior, PARCEL);
         let mut damage = Vec::new();
         scan(&*engine.log.storage, whole(engine, segment), &mut |found| match found {
             Found::Frame { offset, header } => {
@@ -127,7 +134,7 @@ mod imp {
 
 #[cfg(not(all(feature = "std", not(shuttle))))]
 mod imp {
-    use super::{Damage, Engine, Record, Result, Segment, Vec};
+    use super::{Damage, Engine, Prior, Record, Result, Segment, Vec};
 
     #[cfg(feature = "std")]
     pub(in super::super) const fn is_of_use() -> bool {
@@ -145,7 +152,7 @@ mod imp {
     pub(in super::super) fn sift(
         _engine: &Engine,
         _segment: &Segment,
-        _oldest: bool,
+        _prior: Prior<'_>,
         _wanted: bool,
         _copy: &mut dyn FnMut(&[Record<'_>]) -> Result<()>,
     ) -> Result<Option<Vec<Damage>>> {

@@ -2,8 +2,8 @@
 
 use super::checkpoint::Extent;
 use super::choose::{self, PARTS_ASKED};
-use super::copy::Emptying;
 use super::due::unless_full;
+use super::emptying::Emptying;
 use super::report::{CompactProgress, CompactReport};
 use super::stranded;
 use crate::error::{Error, Result};
@@ -100,11 +100,12 @@ impl Store {
         Ok(Some(Plan { segments, front, active, has_gaps }))
     }
 
-    /// Begins to empty segments, with another thread that reads them if the store has threads.
-    pub(super) fn emptying_asked(&self) -> Result<Emptying<'_>> {
+    /// Begins to empty these segments, in this order, with another thread that reads them if the store has threads.
+    #[cfg_attr(not(feature = "std"), expect(unused_variables, reason = "a build with the standard library plans"))]
+    pub(super) fn emptying_asked(&self, planned: Vec<Segment>) -> Result<Emptying<'_>> {
         let emptying = self.emptying(COPIED_ASKED)?;
         #[cfg(feature = "std")]
-        let emptying = if self.options.has_thread() { emptying.with_reader() } else { emptying };
+        let emptying = if self.options.has_thread() { emptying.with_reader() } else { emptying }.with_plan(planned);
         Ok(emptying)
     }
 
@@ -113,7 +114,6 @@ impl Store {
     fn empty_all(&self, plan: &Plan, progress: &mut dyn FnMut(CompactProgress), report: &mut CompactReport) -> Result<()> {
         let engine = &self.engine;
         let total = plan.segments.len() as u64;
-        let mut emptying = self.emptying_asked()?.with_first_sync_after(engine.log.geometry.segment_size());
         let mut segments = plan.segments.clone();
         #[cfg(feature = "compress")]
         let compressor = self.compressor()?;
@@ -123,6 +123,10 @@ impl Store {
             let homes = engine.homes.read();
             segments.sort_by_key(|segment| plan.front.is_none() && homes.contains(&segment.base));
         }
+        let is_in_front = |segment: &Segment| plan.front.is_some_and(|last| segment.base <= last);
+        let is_planned = |segment: &&Segment| is_in_front(segment) || choose::is_worth_it(engine, segment, plan.active, false);
+        let emptying = self.emptying_asked(segments.iter().filter(is_planned).copied().collect())?;
+        let mut emptying = emptying.with_first_sync_after(engine.log.geometry.segment_size());
         let mut oldest = choose::begins_with_oldest(engine, &segments, &|_| false);
         let mut done = 0;
         while !segments.is_empty() {
@@ -130,8 +134,7 @@ impl Store {
             let before = report.segments_retired;
             for segment in segments {
                 progress(CompactProgress { segments_done: done, segments_total: total });
-                let is_in_front = plan.front.is_some_and(|last| segment.base <= last);
-                let is_wanted = is_in_front || choose::is_worth_it(engine, &segment, plan.active, oldest);
+                let is_wanted = is_in_front(&segment) || choose::is_worth_it(engine, &segment, plan.active, oldest);
                 #[cfg(feature = "compress")]
                 let (is_needed, is_wanted) = (is_wanted, is_wanted || self.is_worth_compressing(&compressor, &segment));
                 #[cfg(not(feature = "compress"))]
@@ -230,7 +233,7 @@ impl Store {
             choose::candidates(&self.engine).into_iter().filter(|segment| segment.extent > used).collect();
         let moved: u64 = misplaced.iter().map(|segment| log.segment_stats.live(segment.extent)).sum();
         log.back_front(moved + moved / 2 + log.geometry.segment_size());
-        let mut emptying = self.emptying_asked()?;
+        let mut emptying = self.emptying_asked(misplaced.clone())?;
         for segment in misplaced {
             report.add(self.empty_next(&mut emptying, &segment)?);
         }

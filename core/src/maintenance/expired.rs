@@ -1,6 +1,7 @@
 //! Compaction of records that have expired: each is a tombstone of what it had replaced.
 
 use super::report::CompactReport;
+use super::sift::Prior;
 use crate::engine::{Engine, FullKey};
 use crate::error::Result;
 use crate::expiry::tombstone_of;
@@ -9,14 +10,13 @@ use crate::log::{Frame, Purpose};
 use crate::planted::{Bug, is};
 
 /// True if the record has expired, and nothing of it has to be copied, or its tombstone has been. The caller has locked the shard of its
-/// key, and holds the lock until everything else that it copies is in the index. `oldest`: no segment before this one is left in which its
-/// key could have an earlier version.
+/// key, and holds the lock until everything else that it copies is in the index.
 pub(super) fn shrink(
     engine: &Engine,
     shard: &mut ShardGuard<'_>,
     key: FullKey<'_>,
     frame: &Frame<'_>,
-    oldest: bool,
+    prior: Prior<'_>,
     report: &mut CompactReport,
 ) -> Result<bool> {
     let (log, now) = (&engine.log, engine.log.clock.now());
@@ -25,7 +25,7 @@ pub(super) fn shrink(
         return Ok(false);
     }
     let slot = key.hash.slot(frame.offset);
-    let lives = shard.has(engine.medium(), slot)?;
+    let lives = shard.points_at(engine.medium(), key.hash, frame.offset, prior.pointed)?;
     // What is not in the index, and was not swept, because nobody has acted on its expiry or a snapshot shows it, was replaced or removed
     // by a later record.
     if !lives && expiry > log.clock.floor() || !engine.may_forget(expiry, now) {
@@ -34,7 +34,7 @@ pub(super) fn shrink(
     if lives {
         engine.forget(shard, slot, frame);
     }
-    let hides_nothing = oldest || is(Bug::ExpiredPutDropped);
+    let hides_nothing = prior.oldest || is(Bug::ExpiredPutDropped);
     if hides_nothing || engine.find_locked(shard, key)?.is_some() {
         return Ok(true);
     }

@@ -1,6 +1,6 @@
-//! Maintenance: checkpoints and compaction. `due` decides when, `choose` picks the segments, `copy` empties them of what `sift` finds, `ahead`
-//! in another thread, and `checkpoint` writes list and snapshot; `unasked` (automatic), `steps` and `compact` are the ways to compact; `space`
-//! finds room for a write that has none, `retention` removes events, and `rotation` copies everything under a new key.
+//! Maintenance: checkpoints and compaction. `due` decides when, `choose` picks the segments, `emptying` empties them: `sift`, `ahead` in
+//! another thread, finds what counts, and `copy` copies it. `checkpoint` writes list and snapshot; `unasked` (automatic), `steps` and `compact` are the
+//! ways to compact; `space` finds room for a write that has none, `retention` removes events, and `rotation` copies everything under a new key.
 
 mod ahead;
 mod checkpoint;
@@ -16,6 +16,7 @@ mod dictionaries;
 mod disabling;
 mod due;
 mod dying;
+mod emptying;
 #[cfg(feature = "encrypt")]
 mod enabling;
 mod expired;

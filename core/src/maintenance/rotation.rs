@@ -155,7 +155,7 @@ impl Store {
                 break;
             }
             let total = old.len() as u64;
-            let mut emptying = self.emptying_asked()?;
+            let mut emptying = self.emptying_asked(old.clone())?;
             for (done, segment) in (0..).zip(&old) {
                 progress(CompactProgress { segments_done: done, segments_total: total });
                 report.add(self.empty(&mut emptying, segment, &mut |_| {})?);

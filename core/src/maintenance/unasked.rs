@@ -1,8 +1,8 @@
 //! Automatic compaction: of segments that are mostly dead, at a limited rate, until a caller waits for the maintenance lock.
 
 use super::choose;
-use super::copy::Emptying;
 use super::due::unless_full;
+use super::emptying::Emptying;
 use super::report::CompactReport;
 use crate::error::{Error, Result};
 use crate::log::Segment;

@@ -231,3 +231,59 @@ fn checkpoints_and_the_dropping_of_namespaces_do_not_wait_for_each_other() {
     (0..3).for_each(|_| ended.recv_timeout(Duration::from_secs(60)).unwrap());
     assert_eq!(db.len().unwrap(), 1_500);
 }
+
+/// A storage that maps nothing, so that each read is seen.
+#[test]
+fn a_compaction_reads_the_index_once_for_many_segments() {
+    let storage = FaultStorage::new(MemoryStorage::new());
+    let builder = Db::builder().segment_size(64 * 1024).background(false).auto_compact_dead_share(2.0);
+    let db = builder.index_memory(IndexMemory::InFile { newer_max: 0 }).open_storage(Box::new(storage.clone())).unwrap();
+    load(&db, 0..50_000);
+    for key in (0..50_000_u32).step_by(2) {
+        db.insert(key.to_le_bytes(), "new").unwrap();
+    }
+    db.checkpoint().unwrap();
+    let before = contents(&db);
+    storage.reset_counts();
+    let report = db.compact().unwrap();
+    let reads = storage.counts().reads;
+    assert!(report.records_copied >= 25_000, "{report:?}");
+    // 163,000 where each record is looked up in the index.
+    assert!(reads < 90_000, "{reads} reads for {} records that were copied", report.records_copied);
+    assert!(contents(&db) == before && db.verify().unwrap().is_ok());
+}
+
+/// Between the segments of a compaction records are replaced and removed, and checkpoints give the shards other bases.
+#[test]
+fn what_was_read_of_the_index_stays_true_while_a_compaction_is_overtaken() {
+    let storage = MemoryStorage::new();
+    let builder = Db::builder().segment_size(16 * 1024).replay_debt_max(30_000).background(false);
+    let db = builder.index_memory(IndexMemory::InFile { newer_max: 0 }).open_storage(Box::new(storage.clone())).unwrap();
+    load(&db, 0..20_000);
+    for key in (0..20_000_u32).step_by(3) {
+        db.insert(key.to_le_bytes(), "new").unwrap();
+    }
+    db.checkpoint().unwrap();
+    let mut expected = contents(&db).remove("").unwrap();
+    let (mut calls, mut next) = (0, 0_u32);
+    db.compact_with(|_| {
+        calls += 1;
+        for _ in 0..60 {
+            next = (next + 7_919) % 20_000;
+            let key = next.to_le_bytes();
+            if next % 4 == 0 {
+                db.remove(key).unwrap();
+                expected.remove(&key[..]);
+            } else {
+                db.insert(key, calls.to_string()).unwrap();
+                expected.insert(key.to_vec(), calls.to_string().into_bytes());
+            }
+        }
+    })
+    .unwrap();
+    assert!(calls > 20, "{calls} segments");
+    assert!(contents(&db).remove("").unwrap() == expected && db.verify().unwrap().is_ok());
+    killed(db);
+    let db = opened(storage, 0);
+    assert!(contents(&db).remove("").unwrap() == expected && db.len().unwrap() == expected.len() as u64);
+}

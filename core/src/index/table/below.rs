@@ -18,9 +18,35 @@ pub(in crate::index) use in_file::Below;
 #[cfg(not(feature = "std"))]
 pub(in crate::index) use nowhere::Below;
 
+use super::Table;
+use crate::error::Result;
+use crate::index::Known;
+use crate::index::slot::Slot;
+use crate::storage::Storage;
+
+impl Table {
+    /// True when the slot is here, or counts in the base below, whose masked slots `masked` gives. Where the base has been read, one of the two tables is
+    /// asked.
+    pub(in crate::index) fn has_anywhere<'a>(
+        &'a self,
+        storage: &dyn Storage,
+        slot: Slot,
+        known: Known<'_>,
+        masked: impl FnOnce(&'a Below) -> Option<&'a Self>,
+    ) -> Result<bool> {
+        let Some(below) = &self.below else { return Ok(self.has(slot)) };
+        match below.is_known(known, slot) {
+            Some(true) => Ok(!masked(below).is_some_and(|masked| masked.has(slot))),
+            Some(false) => Ok(self.has(slot)),
+            None => Ok(self.has(slot) || below.has(storage, masked(below), slot)?),
+        }
+    }
+}
+
 #[cfg(feature = "std")]
 mod in_file {
     use crate::error::Result;
+    use crate::index::Known;
     use crate::index::base::{Base, BasePlace};
     use crate::index::slot::Slot;
     use crate::index::table::{Table, TableCell};
@@ -124,6 +150,12 @@ mod in_file {
             Ok(self.0.base.find(storage, slot.tag(), |other| Ok((other == slot).then_some(())))?.is_some())
         }
 
+        /// Whether the base has this slot, masked or not, where that has been read.
+        pub(in crate::index) fn is_known(&self, known: Known<'_>, slot: Slot) -> Option<bool> {
+            let (pointed, shard) = known?;
+            pointed.is_in_base(shard, self.place(), slot)
+        }
+
         /// The slots with such tags that count, in order.
         pub(in crate::index) fn between(
             &self,
@@ -147,6 +179,7 @@ mod in_file {
 #[cfg(not(feature = "std"))]
 mod nowhere {
     use crate::error::Result;
+    use crate::index::Known;
     use crate::index::slot::Slot;
     use crate::index::table::{Table, TableCell};
     use crate::storage::Storage;
@@ -196,6 +229,10 @@ mod nowhere {
         }
 
         pub(in crate::index) fn has(&self, _: &dyn Storage, _: Option<&Table>, _: Slot) -> Result<bool> {
+            match *self {}
+        }
+
+        pub(in crate::index) fn is_known(&self, _: Known<'_>, _: Slot) -> Option<bool> {
             match *self {}
         }
 
