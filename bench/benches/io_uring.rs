@@ -1,5 +1,6 @@
 //! A store that does not fit into memory, read through its map and through io_uring: `get_many`, `get` by many threads, and a compaction, alone and
-//! beside readers. Then durable writes: a write and a sync as two calls, and as two linked requests of a ring.
+//! beside readers; and what is written: records that nobody flushes, and durable ones. Then a write and a sync as two calls, and as two linked requests
+//! of a ring.
 //!
 //! The process is to have less memory than the file, in a control group with a limit, and `PIPKIN_BENCH_RECORDS` says how long the file is. The
 //! system's cache of the file is emptied before each row, and what the row itself brings into the cache stays; before the rows `hot` all of the
@@ -70,10 +71,15 @@ mod linux {
             value: environment("PIPKIN_BENCH_VALUE", 1000) as usize,
             watched: if is_test { Duration::from_millis(20) } else { Duration::from_secs(4) },
         };
-        let folder = new_folder(env!("CARGO_TARGET_TMPDIR").as_ref()).expect("a folder");
+        let parent = std::env::var_os("PIPKIN_BENCH_DIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+        let folder = new_folder(parent.as_ref()).expect("a folder");
         let path = folder.path().join("ring.pipkin");
         fill(&path, &setup);
         println!("{} MB in the file", path.metadata().expect("a file").len() / 1_000_000);
+        let auto = Db::builder().path(&path).background(false).io_uring(IoUring::default()).open().expect("open");
+        println!("auto: {:?}", auto.open_report().io_uring);
+        auto.close().expect("close");
+        // Some, by their names, with commas between them.
         let only = std::env::var("PIPKIN_BENCH_WAY").ok();
         let ways: [(&str, Way); 6] = [
             ("mapped", |builder| builder),
@@ -83,7 +89,8 @@ mod linux {
             ("ring 128 sqpoll", |builder| builder.io_uring(IoUring { sqpoll: true, ..ring(128) })),
             ("ring 128 cached", |builder| builder.io_uring(IoUring { direct: false, ..ring(128) })),
         ];
-        let ways = ways.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name));
+        let ways =
+            ways.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only.split(',').any(|only| only == *name)));
         for (what, threads, many) in [("get_many", 1, true), ("get_many", 4, true), ("get", 1, false), ("get", 64, false)] {
             for (name, way) in ways.clone() {
                 if !is_asked_for(what) {
@@ -105,8 +112,11 @@ mod linux {
             // The first one finds more to do than all that follow.
             compaction(&path, &setup, "not a figure", |builder| builder);
         }
-        for (name, way) in ways.filter(|_| is_asked_for("compaction")) {
+        for (name, way) in ways.clone().filter(|_| is_asked_for("compaction")) {
             compaction(&path, &setup, name, way);
+        }
+        for (name, way) in ways.filter(|_| is_asked_for("writes")) {
+            writes(folder.path(), &setup, name, way);
         }
         if is_asked_for("durable") {
             durable(folder.path(), is_test);
@@ -210,6 +220,38 @@ mod linux {
                 row(&format!("get beside it, {readers} threads, {name}"), &read);
             }
         }
+    }
+
+    /// A tenth of the records by themselves, flushed once at the end; then durable ones, by one thread and by 16.
+    fn writes(folder: &Path, setup: &Setup, name: &str, way: Way) {
+        let path = folder.join("written.pipkin");
+        let db = way(Db::builder().path(&path).background(false)).open().expect("open");
+        let put = |random: &mut Random, number| db.insert(key(number), value(random, setup.value)).expect("insert");
+        let (mut random, records, begin, busy_before) = (Random::new(7), setup.records / 10, Instant::now(), busy());
+        (0..records).for_each(|number| put(&mut random, number));
+        db.flush().expect("flush");
+        let took = Read { records: records.max(1), wall: begin.elapsed(), busy: busy() - busy_before };
+        row(&format!("put, not flushed, 1 threads, {name}"), &took);
+        for threads in [1, 16] {
+            let (begin, busy_before) = (Instant::now(), busy());
+            let one = |thread: u64| {
+                let (mut random, mut records) = (Random::new(thread), 0);
+                while begin.elapsed() < setup.watched {
+                    put(&mut random, thread << 40 | records);
+                    db.flush().expect("flush");
+                    records += 1;
+                }
+                records
+            };
+            let records = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || one(thread))).collect();
+                threads.into_iter().map(|thread| thread.join().expect("a writer")).sum::<u64>()
+            });
+            let took = Read { records: records.max(1), wall: begin.elapsed(), busy: busy() - busy_before };
+            row(&format!("durable put, {threads} threads, {name}"), &took);
+        }
+        db.close().expect("close");
+        std::fs::remove_file(&path).expect("remove");
     }
 
     /// 200 bytes made durable, one after the other: the middle of what they took.
