@@ -178,6 +178,8 @@ impl Base {
         let mut slots = Vec::new();
         if tags == (0..Slot::TAGS) {
             slots.reserve_exact(self.len);
+            // Otherwise a mapped file that is in no cache is read page by page.
+            storage.will_read(&[self.place.slots], self.bytes as usize);
             // One read for all of it where nothing can be mapped.
             let mut each = |all: &[u8]| {
                 (0..self.groups.len()).try_for_each(|number| {

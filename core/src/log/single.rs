@@ -15,10 +15,6 @@ use alloc::vec::Vec;
 /// about twice as long. In a burst the map saves one system call per record.
 const BURST: u64 = 16 * 1024;
 
-/// From so many bytes on records go out by one write. Through the map, each page of a segment whose space was used before, and which is in no cache, would
-/// be read first: a compaction in an eighth of the memory took 1.15 of the time (the row `compaction` of the sets `limited` in `bench/compare`).
-const MANY: usize = 16 * 1024;
-
 /// Offset for a frame, and the salt of its segment.
 pub(super) struct Place {
     pub(super) offset: u64,
@@ -102,11 +98,6 @@ impl Log {
             self.look_again()?;
         }
         Ok(active.map(|active| Place { offset: active.position, salt: active.segment.salt }))
-    }
-
-    /// As [`Self::put_small`], for records that are many together: see [`MANY`].
-    pub(super) fn put_together(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if bytes.len() < MANY { self.put_small(offset, &[bytes]) } else { Ok(self.storage.write_at(offset, &[bytes])?) }
     }
 
     /// Writes at the end of the log, in the active segment. The tail must be locked.

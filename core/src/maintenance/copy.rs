@@ -141,8 +141,15 @@ pub(super) fn copy_sifted(
     if wanted.is_empty() {
         return Ok(());
     }
-    let places =
+    let mut places =
         if are_dated { append_dated(engine, &wanted, copies)? } else { engine.log.append_copies(copies, Purpose::MakeSpace)? };
+    if let (None, true, Some((_, (frame, recoded), _))) = (&places, !are_dated && copies.go_together(), wanted.first()) {
+        // The segment has no room for them: the first one begins the next segment, and the others follow it.
+        let first = append_copy(engine, frame, *recoded)?;
+        copies.drop_first();
+        let others = engine.log.append_copies(copies, Purpose::MakeSpace)?;
+        places = Some([first].into_iter().chain(others.unwrap_or_default()).collect());
+    }
     if let Some(last) = places.as_ref().and_then(|places| places.last()) {
         engine.moments.made_copy(engine.log.lsn(last.offset));
     }

@@ -28,6 +28,10 @@ const EMPTIED_MAX: usize = 64;
 /// Most records of a group, dead ones included. Writers of their shards wait until the live ones are copied.
 const TOGETHER: usize = 64;
 
+/// Bytes of the next segments that are announced before a sync: the medium reads them while it writes.
+#[cfg(feature = "std")]
+const ANNOUNCED: u64 = 8 * 1024 * 1024;
+
 /// A group of segments that are emptied together: their live records are copied, one sync covers all copies, then the segments are retired.
 pub(crate) struct Emptying<'a> {
     engine: &'a Engine,
@@ -210,9 +214,27 @@ impl<'a> Emptying<'a> {
         Ok((report, damage))
     }
 
+    /// Announces the segments that are planned behind the last one that was emptied.
+    #[cfg(feature = "std")]
+    fn announce_next(&self) {
+        let Some(last) = self.emptied.last() else { return };
+        let mut left = ANNOUNCED;
+        for next in self.planned.iter().skip_while(|planned| planned.base != last.base).skip(1) {
+            let from = next.first_frame(self.engine.log.geometry);
+            let len = next.end.saturating_sub(from).min(left);
+            if len == 0 {
+                return;
+            }
+            self.engine.medium().will_read(&[from], len as usize);
+            left -= len;
+        }
+    }
+
     /// Retires the emptied segments. Their space is free after another sync, once no reader from before is left.
     pub(crate) fn retire(&mut self) -> Result<()> {
         let log = &self.engine.log;
+        #[cfg(feature = "std")]
+        self.announce_next();
         // Sync the copies before the retirement frames: after a crash in between, originals and copies are both there, and the later ones
         // win.
         let sync = || log.sync_to(log.end()).map(drop);

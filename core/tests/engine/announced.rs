@@ -157,3 +157,24 @@ fn a_long_record_is_announced_before_it_is_read() {
     let (first, last) = (told[0].0, told[told.len() - 1]);
     assert!(told.len() < 10 && (100_000..100_100 + 16_384).contains(&(last.0 + last.1 as u64 - first)), "{told:?}");
 }
+
+/// Each segment is announced when it is read; those that come next also before a sync of copies, which the medium can spend on reading them.
+#[test]
+fn the_next_segments_of_a_compaction_are_announced_before_a_sync() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Fetching::new(&folder);
+    let builder = Db::builder().segment_size(64 * 1024).background(false).auto_compact_dead_share(2.0);
+    let db = builder.open_storage(Box::new(storage.clone())).unwrap();
+    for key in (0..20_000_u32).chain((0..20_000).step_by(2)) {
+        db.insert(key.to_le_bytes(), [7; 100]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    storage.told();
+    let retired = db.compact().unwrap().segments_retired;
+    let mut announced = BTreeMap::new();
+    for (offset, _) in storage.told().into_iter().filter(|(_, len)| *len > 16 * 1024) {
+        *announced.entry(offset).or_insert(0) += 1;
+    }
+    let twice = announced.values().filter(|count| **count > 1).count();
+    assert!(retired > 30 && twice > 10, "{twice} of {} segments, {retired} retired", announced.len());
+}
