@@ -56,7 +56,7 @@ impl Log {
             FrameSpec { meta: meta.meta(), ..*frame }.encode_into(room, first.salt, offset);
             places.push(Placed { offset, len: (room.len() - before) as u64 });
         }
-        if let Err(error) = self.put_small(first.offset, &[room]) {
+        if let Err(error) = self.put_copies(first.offset, room) {
             return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
         }
         if let Some(active) = &mut tail.active {
