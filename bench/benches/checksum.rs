@@ -1,4 +1,4 @@
-//! The checksum of short and of long bytes, beside the crate `crc32c`. In nanoseconds, the best of several rounds.
+//! The checksum of short and of long bytes, beside the crate `crc32c`, and of long ones that are in no cache. In nanoseconds, the best of several rounds.
 //!
 //! `cargo bench -p pipkin-bench --bench checksum`
 
@@ -23,6 +23,26 @@ fn main() {
         });
         println!("{len:>8}  {own:>8}  {other:>8}");
     }
+    for len in [16_384, 65_536] {
+        let [own, other] = [pipkin::crc32c, crc32c::crc32c].map(|sum: fn(&[u8]) -> u32| cold(sum, len, round));
+        println!("{len:>8}  {own:>8.0}  {other:>8.0}, in no cache");
+    }
+}
+
+/// What a checksum of long bytes takes that were not touched lately, in nanoseconds: the best of several rounds. Their length is a power of two.
+fn cold(sum: fn(&[u8]) -> u32, len: usize, round: usize) -> f64 {
+    let bytes = vec![7_u8; 8 * round];
+    let places = bytes.len() / len;
+    let once = |_| {
+        let start = Instant::now();
+        // Each place once, in an order that no processor foresees: the factor is odd, and the number of places a power of two.
+        let all = (0..places)
+            .map(|number| number * 7919 % places * len)
+            .fold(0, |all, at| all ^ sum(black_box(bytes.get(at..at + len).unwrap_or_default())));
+        black_box(all);
+        start.elapsed().as_nanos() as f64 / places as f64
+    };
+    (0..ROUNDS).map(once).fold(f64::MAX, f64::min)
 }
 
 /// What one checksum takes. Each begins at another place, as records do.

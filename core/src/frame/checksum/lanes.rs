@@ -3,19 +3,14 @@
 //! iSCSI Polynomial Using CRC32 Instruction", Intel, 2011). The lanes are a third of what there is: so records of 100 bytes have three, too.
 //!
 //! The crate `crc32c` has lanes for 768 bytes and more, and takes bytes one by one up to an aligned address: 11.1 ns for 20 bytes, 20.9 for 170, 77 for
-//! 768, 197 for 4096. This takes 5.8, 15.5, 36 and, without `folds`, 158 (`cargo bench -p pipkin-bench --bench checksum`). Of 65,536 bytes that are in no
-//! cache the next block is fetched meanwhile: 6.9 us, not 10.3.
+//! 768, 197 for 4096. This takes 5.8, 15.5, 36 and, without `folds`, 158 (`cargo bench -p pipkin-bench --bench checksum`).
 
 use core::arch::x86_64::{
-    _MM_HINT_T0, _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64, _mm_cvtsi64_si128,
-    _mm_cvtsi128_si64, _mm_prefetch,
+    _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
 };
 
 /// Words of eight bytes in the longest lane.
 const LANE_MAX: usize = 128;
-/// Words of a line of the processor's caches.
-const LINE: usize = 8;
-const _: () = assert!(LANE_MAX.is_multiple_of(LINE));
 /// With fewer words than these, putting lanes together takes longer than one lane.
 const LANES_FROM: usize = 9;
 
@@ -77,23 +72,12 @@ fn in_lanes(sum: u32, bytes: &[u8]) -> u32 {
         let (second, others) = others.split_at(len);
         let (third, behind) = others.split_at(len);
         let (mut low, mut mid, mut high, mut last) = (sum, 0, 0, 0);
-        let mut take = |first: &[[u8; 8]], second: &[[u8; 8]], third: &[[u8; 8]]| {
-            for ((first, second), third) in first.iter().zip(second).zip(third) {
-                low = _mm_crc32_u64(low, word(first));
-                mid = _mm_crc32_u64(mid, word(second));
-                // One word behind: the last word of the third lane takes the sums of the others in.
-                high = _mm_crc32_u64(high, last);
-                last = word(third);
-            }
-        };
-        if behind.len() < 3 * LANE_MAX {
-            take(first, second, third);
-        } else {
-            let [first, second, third] = [first, second, third].map(|lane| lane.as_chunks::<LINE>().0);
-            for (line, ((first, second), third)) in first.iter().zip(second).zip(third).enumerate() {
-                fetch_lines(behind, line);
-                take(first, second, third);
-            }
+        for ((first, second), third) in first.iter().zip(second).zip(third) {
+            low = _mm_crc32_u64(low, word(first));
+            mid = _mm_crc32_u64(mid, word(second));
+            // One word behind: the last word of the third lane takes the sums of the others in.
+            high = _mm_crc32_u64(high, last);
+            last = word(third);
         }
         let shift = |len: usize| SHIFTS.get(len).copied().unwrap_or_default();
         sum = _mm_crc32_u64(high, last ^ moved(low, shift(2 * len)) ^ moved(mid, shift(len)));
@@ -115,16 +99,6 @@ fn in_lanes(sum: u32, bytes: &[u8]) -> u32 {
         sum = _mm_crc32_u8(sum, *byte);
     }
     sum
-}
-
-/// Fetches this line of each lane of the next block, of which `words` are the first. What processors fetch by themselves are longer stretches than a lane.
-#[inline]
-fn fetch_lines(words: &[[u8; 8]], line: usize) {
-    for lane in 0..3 {
-        let place = words.as_ptr().wrapping_add(lane * LANE_MAX + line * LINE);
-        // SAFETY: it reads nothing, wherever that is.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
 }
 
 /// The product without carries: what the instruction reduces to the sum `lane`, moved over as many words as `shift` is for.
