@@ -85,3 +85,39 @@ fn numbers(block: &[u8; BLOCK]) -> [__m512i; 4] {
     }
     numbers
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::indexing_slicing, reason = "tests fail by panicking")]
+    use super::super::portable;
+    use super::*;
+
+    /// What the instruction does, for processors that do not have it.
+    fn product(left: u64, right: u64) -> u128 {
+        (0..64).filter(|bit| left >> bit & 1 == 1).fold(0, |sum, bit| sum ^ u128::from(right) << bit)
+    }
+
+    #[test]
+    fn a_power_of_x_is_what_so_many_zeros_make_of_one() {
+        for bytes in [0, 1, 2, 4, 5, 8, 100, BLOCK] {
+            let sum = !portable::append(!(1 << 31), &[0; BLOCK][..bytes]);
+            assert_eq!(power_of_x(8 * bytes), i64::from(sum) << 32, "{bytes} zeros");
+        }
+        assert_eq!(power_of_x(31), 1 << 32);
+        assert_eq!(power_of_x(32), i64::from(super::super::POLYNOMIAL) << 32);
+    }
+
+    #[test]
+    fn the_numbers_move_a_block_over_the_next_one() {
+        let bytes: [u8; 2 * BLOCK] = core::array::from_fn(|index| (index * index % 251) as u8);
+        let mut moved = [0; BLOCK];
+        for at in (0..BLOCK).step_by(16) {
+            let number = |at: usize| u128::from_le_bytes(bytes[at..at + 16].try_into().unwrap_or_default());
+            let (first, last) = (number(at) as u64, (number(at) >> 64) as u64);
+            let sum = product(first, FIRST as u64) ^ product(last, LAST as u64) ^ number(at + BLOCK);
+            moved[at..at + 16].copy_from_slice(&sum.to_le_bytes());
+        }
+        // With a sum of zeros in front of both.
+        assert_eq!(portable::append(!0, &moved), portable::append(!0, &bytes));
+    }
+}
