@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 mod decisions;
+mod drawn;
 mod forged;
+mod headers;
 mod lists;
 
 use crate::frame::{FrameSpec, Kind, Meta};
