@@ -4,6 +4,7 @@
 
 mod decisions;
 mod drawn;
+mod followed;
 mod forged;
 mod headers;
 mod lists;
