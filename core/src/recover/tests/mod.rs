@@ -4,6 +4,7 @@
 
 mod decisions;
 mod drawn;
+mod ends;
 mod followed;
 mod forged;
 mod headers;
