@@ -9,6 +9,7 @@ mod followed;
 mod forged;
 mod headers;
 mod lists;
+mod standing;
 
 use crate::frame::{FrameSpec, Kind, Meta};
 use crate::log::{SegmentHeader, SegmentKind};
