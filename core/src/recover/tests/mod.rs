@@ -10,6 +10,7 @@ mod forged;
 mod headers;
 mod lists;
 mod standing;
+mod unlisted;
 
 use crate::frame::{FrameSpec, Kind, Meta};
 use crate::log::{SegmentHeader, SegmentKind};
