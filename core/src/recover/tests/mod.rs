@@ -2,6 +2,7 @@
 //! combinations.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
+mod advances;
 mod decisions;
 mod drawn;
 mod ends;
