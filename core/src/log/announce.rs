@@ -52,3 +52,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

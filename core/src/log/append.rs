@@ -330,3 +330,6 @@ pub(crate) const RETIRE_ROOM: u64 = 256;
 pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {
     if purpose == Purpose::MakeSpace && !tail.space.has_reserve() { RETIRE_ROOM } else { 0 }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

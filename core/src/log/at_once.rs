@@ -42,3 +42,6 @@ impl Log {
         if is_covered { self.sync_state.achieved() } else { None }
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

@@ -82,3 +82,6 @@ pub(crate) const NO_CELL: Error = Error::Unsupported {
     offset: 0,
     what: "sealing an open store in a storage without a `key_cell`: give the storage one, or seal the store while it is closed",
 };
+
+#[cfg(test)]
+mod tests;

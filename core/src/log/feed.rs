@@ -120,3 +120,6 @@ impl super::Log {
         feed.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests;

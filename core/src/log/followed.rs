@@ -187,29 +187,4 @@ impl Log {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn segment(base: u64, extent: u32, extents: u32) -> Segment {
-        Segment { base, extent, extents, end: 0, salt: base, linked: false }
-    }
-
-    /// Emptied at the second time, the long one would have taken the records of the first new one out of the index.
-    #[test]
-    fn a_run_of_extents_is_handed_out_once_however_many_segments_begin_in_it() {
-        let (left, long, right) = (segment(1, 0, 2), segment(2, 2, 4), segment(3, 6, 1));
-        let mut present = vec![left, long, right];
-        let bases = |segments: &[Segment]| segments.iter().map(|segment| segment.base).collect::<Vec<_>>();
-        let mut begin = |new: Segment| {
-            let old = take_over(&mut present, &new);
-            present.push(new);
-            bases(&old)
-        };
-        assert_eq!(begin(segment(4, 3, 1)), [2]);
-        assert_eq!(begin(segment(5, 4, 2)), [0_u64; 0]);
-        assert_eq!(begin(segment(6, 2, 1)), [0_u64; 0]);
-        // These lie beside each other, and this one over the ends of two.
-        assert_eq!(begin(segment(7, 1, 2)), [1, 6]);
-        assert_eq!(bases(&present), [3, 4, 5, 7]);
-    }
-}
+mod tests;

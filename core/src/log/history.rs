@@ -305,3 +305,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,3 +35,6 @@ impl ExtentHolds {
         self.0.lock().values().sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

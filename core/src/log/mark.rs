@@ -56,3 +56,6 @@ impl Log {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests;

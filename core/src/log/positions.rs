@@ -104,3 +104,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

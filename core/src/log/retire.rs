@@ -129,3 +129,6 @@ impl Log {
         held.map(|entry| self.geometry.len_of(entry.extent, entry.extents)).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

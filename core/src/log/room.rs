@@ -285,3 +285,6 @@ impl Log {
         reserved
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

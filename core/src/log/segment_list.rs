@@ -172,48 +172,4 @@ fn decode_entry(rest: &mut &[u8], geometry: Geometry, before: Option<&Segment>) 
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
-    use super::*;
-
-    fn segment(base: u64, extent: u32, extents: u32) -> Segment {
-        Segment { base, extent, extents, end: 16_384 + u64::from(extent) * 4096 + 800, salt: base * 3, linked: extent == 0 }
-    }
-
-    #[test]
-    fn a_segment_list_reads_back_and_a_nonsensical_one_is_refused() {
-        [false, true].into_iter().for_each(read_back);
-    }
-
-    fn read_back(sealed: bool) {
-        let geometry = Geometry::new(4096, 4096);
-        let decode = |segments: &[Segment]| {
-            let figures = Figures { history: false, live: 90, tombstones: 7, records: 3, expiries: (5, 9) };
-            let figures = alloc::vec![figures; segments.len()];
-            let list = SegmentList {
-                segments: segments.to_vec(),
-                figures,
-                next_namespace: 9,
-                floor: 77,
-                next_event: 5,
-                #[cfg(feature = "encrypt")]
-                seals: segments.iter().filter(|_| sealed).map(|segment| [segment.extent as u8 + 1; LISTED_LEN]).collect(),
-            };
-            let bytes = list.encode(geometry);
-            assert!(bytes.len() as u64 <= 64 + segments.len() as u64 * (LIST_ENTRY_LEN_MAX + LIST_SEAL_LEN));
-            assert_eq!(bytes[0], if cfg!(feature = "encrypt") && sealed { 2 } else { 1 });
-            for cut in 0..bytes.len() {
-                assert_eq!(SegmentList::decode(&bytes[..cut], geometry, 8), None, "cut at {cut}");
-            }
-            let back = SegmentList::decode(&bytes, geometry, 8);
-            assert!(back.is_none() || back.as_ref() == Some(&list));
-            back
-        };
-        let good = [segment(16_384, 3, 1), segment(20_480, 0, 2), segment(40_960, 7, 1)];
-        assert_eq!(decode(&good).unwrap().segments, good);
-        assert_eq!(decode(&[segment(20_480, 3, 1), segment(16_384, 4, 1)]), None, "positions fall");
-        assert_eq!(decode(&[segment(16_384, 0, 2), segment(20_480, 4, 1)]), None, "positions overlap");
-        assert_eq!(decode(&[segment(16_384, 3, 2), segment(40_960, 4, 1)]), None, "two at one place");
-        assert_eq!(decode(&[segment(16_384, 8, 1)]), None, "outside of the file");
-    }
-}
+mod tests;

@@ -130,3 +130,6 @@ impl Log {
         Ok(self.storage.set_len(len)?)
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

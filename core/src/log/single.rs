@@ -113,3 +113,6 @@ impl Log {
         Ok(self.storage.write_at(offset, parts)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -199,3 +199,6 @@ pub(super) fn next_frame(storage: &dyn Storage, salt: u64, from: u64, to: u64, b
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

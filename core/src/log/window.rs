@@ -107,26 +107,4 @@ impl<'a> Window<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
-    use super::*;
-    use crate::storage::MemoryStorage;
-
-    #[test]
-    fn every_range_is_what_the_file_has_there_and_a_range_past_its_end_is_damage() {
-        let content: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
-        let storage = MemoryStorage::from_vec(content.clone());
-        let mut window = Window::new(&storage, 150_000);
-        for (offset, len) in
-            [(0, 10), (5, 100), (60_000, 10_000), (65_530, 6), (65_530, 7), (64_000, 65_536), (63_999, 3), (149_990, 10)]
-        {
-            assert_eq!(window.bytes(offset as u64, len).unwrap(), &content[offset..offset + len], "{offset}");
-        }
-        for (offset, len) in [(149_990, 20), (199_990, 10)] {
-            assert_eq!(window.bytes(offset as u64, len).unwrap(), &content[offset..offset + len], "past the limit");
-        }
-        assert!(matches!(window.bytes(199_991, 10), Err(Error::Corrupt { offset: 199_991, .. })));
-        assert!(matches!(window.header(200_000), Err(Error::Corrupt { offset: 200_000, .. })));
-        assert_eq!(window.bytes(199_990, 10).unwrap(), &content[199_990..], "after a failure");
-    }
-}
+mod tests;

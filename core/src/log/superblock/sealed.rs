@@ -107,3 +107,6 @@ pub(super) fn check_key_page(storage: &dyn Storage, current: &Superblock, slot: 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

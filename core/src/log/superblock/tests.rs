@@ -150,3 +150,39 @@ fn only_what_an_interrupted_creation_can_leave_is_taken_for_a_new_file() {
     behind[6000] = 1;
     assert!(is_corrupt(&behind), "something was stored");
 }
+
+#[cfg(feature = "encrypt")]
+#[test]
+fn the_id_in_a_slot_is_known_where_its_checksum_fits_and_the_generation_in_any_case() {
+    for slot in [SuperblockSlot::A, SuperblockSlot::B] {
+        let mut bytes = superblock().encode(slot);
+        assert_eq!(Superblock::id_of(&bytes, slot), Some(*b"identity of this"));
+        assert_eq!(Superblock::id_of(&bytes, slot.other()), None);
+        bytes[SECTOR - 1] ^= 1;
+        assert_eq!((Superblock::id_of(&bytes, slot), Superblock::generation_in(&bytes)), (None, 11));
+    }
+}
+
+#[test]
+fn versions_above_this_one_are_newer_and_a_writer_may_need_to_know_more_than_a_reader() {
+    let slot = SuperblockSlot::B;
+    let with = |read: u32, write: u32| {
+        let mut bytes = superblock().encode(slot);
+        bytes[at::VERSIONS..at::VERSIONS + 4].copy_from_slice(&read.to_le_bytes());
+        bytes[at::VERSIONS + 4..at::VERSIONS + 8].copy_from_slice(&write.to_le_bytes());
+        let sum = crc32c(&bytes[..SECTOR - 4]) ^ bind(0, slot.offset());
+        bytes[SECTOR - 4..].copy_from_slice(&sum.to_le_bytes());
+        Superblock::decode(&bytes, slot)
+    };
+    for write in [1, FORMAT_VERSION, FORMAT_VERSION + 1, u32::MAX] {
+        let expected = Decoded::Good(Superblock { write_version: write, ..superblock() });
+        assert_eq!(with(FORMAT_VERSION, write), expected, "to be written by version {write}");
+    }
+    assert_eq!(with(FORMAT_VERSION, 0), Decoded::Damaged);
+    assert_eq!(with(FORMAT_VERSION + 1, 0), Decoded::Newer(FORMAT_VERSION + 1));
+    let mut foreign = superblock().encode(slot);
+    foreign[0] ^= 1;
+    assert_eq!(Superblock::decode(&foreign, slot), Decoded::Foreign);
+    assert_eq!(Superblock::generation_and_session_of(&superblock().encode(slot), slot), Some((11, 12)));
+    assert_eq!(Superblock::generation_and_session_of(&foreign, slot), None);
+}
