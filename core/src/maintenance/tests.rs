@@ -7,8 +7,14 @@ mod dated;
 mod due;
 mod dying;
 mod held;
+mod named;
+#[cfg(feature = "compress")]
+mod recoded;
+#[cfg(feature = "events")]
+mod retained;
 #[cfg(feature = "testing")]
 mod room;
+mod sifting;
 #[cfg(feature = "testing")]
 mod stranded;
 
