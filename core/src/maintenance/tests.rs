@@ -6,6 +6,10 @@ mod dated;
 #[cfg(feature = "testing")]
 mod due;
 mod dying;
+#[cfg(feature = "testing")]
+mod expired;
+#[cfg(feature = "std")]
+mod healed;
 mod held;
 mod named;
 #[cfg(feature = "compress")]
