@@ -10,6 +10,8 @@ mod heal;
 mod held;
 #[cfg(feature = "std")]
 mod in_file;
+#[cfg(all(test, feature = "std", not(shuttle)))]
+mod tests;
 
 /// Without the standard library every index is in memory, and nothing of this is compiled.
 #[cfg(not(feature = "std"))]

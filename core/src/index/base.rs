@@ -284,3 +284,31 @@ fn offset_of(front: &[u8], distance_len: usize) -> u64 {
     let bytes = front.get(distance_len..).unwrap_or_default();
     bytes.iter().rev().fold(0, |offset, &byte| offset << 8 | u64::from(byte))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::encode_u64;
+
+    #[test]
+    fn a_distance_has_the_length_and_the_value_that_it_is_written_with() {
+        let edges = [7_u32, 14, 21].into_iter().flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + 1]);
+        for distance in edges.chain([0, 1, 0x55, 0x1234, Slot::TAGS - 1]) {
+            let mut bytes = Vec::new();
+            encode_u64(distance, |byte| bytes.push(byte));
+            let len = bytes.len();
+            assert_eq!((distance_len(distance), decode_distance(&bytes)), (len, Some((distance, len))), "{distance}");
+            for behind in [0, 0x7f, 0x80, 0xff] {
+                bytes.truncate(len);
+                bytes.extend([behind; 3]);
+                assert_eq!(decode_distance(&bytes), Some((distance, len)), "{distance} in front of {behind}");
+            }
+        }
+        assert_eq!((decode_distance(&[]), decode_distance(&[0x80]), decode_distance(&[0xff, 0xff])), (None, None, None));
+    }
+
+    #[test]
+    fn an_offset_stands_behind_its_distance_with_the_lowest_byte_first() {
+        assert_eq!((offset_of(&[9, 1, 2, 3], 1), offset_of(&[9, 9, 1, 2], 2), offset_of(&[9], 1)), (0x03_0201, 0x0201, 0));
+    }
+}

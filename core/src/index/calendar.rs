@@ -230,4 +230,47 @@ mod tests {
         }
         assert!(most <= RECORDS * 12, "{most} bytes for {RECORDS} records");
     }
+
+    #[test]
+    fn stale_entries_are_dropped_once_they_may_be_more_than_32_and_a_sixth() {
+        let slot = |number: u64| Slot::new(number, 16_384 + number * 64);
+        for (entries, first) in [(0, 33), (197, 33), (198, 34), (240, 41)] {
+            let mut calendar = Calendar::default();
+            (0..entries).for_each(|number| calendar.add(slot(number), 1_000_000));
+            assert_eq!((1..100).find(|_| calendar.lost_one()), Some(first), "{entries} entries");
+            calendar.drop_stale(|slot| slot.tag() % 2 == 0);
+            assert_eq!(calendar.len() as u64, entries.div_ceil(2));
+            assert!(!calendar.may_be_tidied() && !calendar.lost_one(), "counted from the start");
+        }
+    }
+
+    #[test]
+    fn only_a_short_calendar_that_has_lost_something_is_tidied() {
+        let mut calendar = Calendar::default();
+        (0..1024).for_each(|number| calendar.add(Slot::new(number, 16_384), 1_000_000));
+        assert!(!calendar.may_be_tidied());
+        calendar.lost_one();
+        assert!(calendar.may_be_tidied());
+        calendar.add(Slot::new(1024, 16_384), 1_000_000);
+        assert!(!calendar.may_be_tidied());
+    }
+
+    #[test]
+    fn an_entry_may_be_due_from_the_tick_of_its_time_on() {
+        let (slot, tick) = (Slot::new(7, 16_384), 1 << TICK_BITS);
+        let mut calendar = Calendar::begun_at(100 * tick);
+        assert!(!calendar.may_be_due(u64::MAX));
+        calendar.add(slot, 101 * tick + 5);
+        assert_eq!(
+            [100 * tick, 101 * tick - 1, 101 * tick, 102 * tick].map(|now| calendar.may_be_due(now)),
+            [false, false, true, true]
+        );
+        assert_eq!(calendar.take_due(101 * tick - 1), []);
+        assert_eq!((calendar.take_due(101 * tick), calendar.len()), (alloc::vec![slot], 0));
+        // One that is put back before its time is looked at again at once, also at an earlier time.
+        calendar.add(slot, 101 * tick + 5);
+        calendar.add(slot, 101 * tick + 5);
+        assert!(calendar.may_be_due(0));
+        assert_eq!((calendar.take_due(0), calendar.len()), (alloc::vec![slot], 0));
+    }
 }

@@ -159,3 +159,29 @@ fn a_shard_over_a_base_has_what_a_set_has() {
     let nothing = MemoryStorage::new();
     assert_eq!(Slot::sort(index.lock_shard(3).slots(&nothing).unwrap()), live.into_iter().collect::<Vec<Slot>>());
 }
+
+/// The base goes with the last table that lies over it.
+#[test]
+fn the_memory_of_a_replaced_table_is_given_back() {
+    let (pins, rot) = (Pins::default(), Arc::default());
+    let slots = some_slots(10, 4);
+    let bytes = bytes_of(&slots);
+    let (_, storage) = base_of(&slots);
+    let place = BasePlace { part: AT - 16, salt: 7, slots: AT, width: WIDTH };
+    let base = Base::new(place, &bytes, &slots, &rot).unwrap();
+    let index = Index::default();
+    index.keep_in_file();
+    let image = ShardImage { slots: slots.clone(), counts: alloc::vec![(0, 10)], expiring: Vec::new() };
+    index.lock_shard(3).load_over(&pins, image, base, &slots);
+    assert_eq!((Arc::strong_count(&rot), index.file_bytes()), (2, bytes.len() as u64));
+    // The table grows over its base.
+    for number in 0..40 {
+        index.lock_shard(3).insert(&pins, KeyHash(3 << 56 | number << 40), 0, DATA_START + 4096 + number * 8);
+    }
+    assert_eq!((Arc::strong_count(&rot), index.len_all()), (2, 50));
+    index.lock_shard(3).rebase(&storage, &pins, None).unwrap();
+    for _ in 0..3 {
+        index.reclaim(&pins);
+    }
+    assert_eq!((Arc::strong_count(&rot), index.file_bytes(), index.len_all()), (1, 0, 50));
+}

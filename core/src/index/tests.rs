@@ -235,3 +235,111 @@ fn a_dump_has_only_the_changes_while_they_are_few() {
     index.lock_shard(9).insert(&pins, another, 0, new(9000));
     assert_ne!(dump(Some(new(9000)), true), Has::Nothing, "an added record is a change");
 }
+
+#[test]
+fn a_slot_may_expire_if_the_calendar_has_it_or_does_not_know_all() {
+    let (index, slots) = (Index::default(), [3, 4].map(|tag| Slot::new(tag, DATA_START + tag)));
+    let mut shard = index.lock_shard(5);
+    let may_expire = |shard: &ShardGuard<'_>| slots.map(|slot| shard.may_expire(slot));
+    assert_eq!((may_expire(&shard), shard.knows_expiring(), shard.has_expiring()), ([true; 2], false, false));
+    shard.set_knows_expiring();
+    assert_eq!((may_expire(&shard), shard.knows_expiring(), shard.has_expiring()), ([false; 2], true, false));
+    shard.expires(slots[0], 1_000_000);
+    assert_eq!((may_expire(&shard), shard.knows_expiring(), shard.has_expiring()), ([true, false], true, true));
+    // The mark of a dump is another one.
+    assert!(!shard.is_dumped());
+    shard.forget_expiring();
+    assert_eq!((may_expire(&shard), shard.knows_expiring(), shard.has_expiring()), ([true; 2], false, false));
+}
+
+#[test]
+fn a_shard_hands_out_what_is_due_and_counts_what_it_still_has() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let hashes: Vec<KeyHash> = (0..).map(hash).filter(|hash| hash.shard() == 5).take(3).collect();
+    let slot = |number: usize| hashes[number].slot(DATA_START + number as u64);
+    let mut shard = index.lock_shard(5);
+    shard.begin_calendar(1_000_000);
+    assert_eq!((shard.count_expiring(), shard.take_due(u64::MAX >> 16)), (0, Vec::new()));
+    for (number, expiry) in [1_100_000, 1_200_000, 1_300_000].into_iter().enumerate() {
+        shard.insert(&pins, hashes[number], 0, DATA_START + number as u64);
+        shard.expires(slot(number), expiry);
+    }
+    assert_eq!(shard.count_expiring(), 3);
+    // What is replaced leaves its entry behind until the records are counted.
+    assert!(shard.replace(&pins, hashes[2], DATA_START + 2, DATA_START + 100));
+    assert_eq!((shard.count_expiring(), shard.may_have(slot(2)), shard.may_have(slot(1))), (2, false, true));
+    assert_eq!(shard.take_due(1_000_000), []);
+    let due = shard.take_due(1_100_000);
+    assert!(due.contains(&slot(0)) && due.is_sorted());
+    assert_eq!(shard.take_due(1_300_000).len() + due.len(), 2);
+    assert_eq!(shard.count_expiring(), 0);
+}
+
+#[cfg(feature = "async")]
+#[test]
+fn a_shard_is_free_while_nobody_holds_it() {
+    let index = Index::default();
+    let [one, other] = [1, 2].map(|shard| (0..).map(hash).find(|hash| hash.shard() == shard).unwrap());
+    assert!(index.is_free(one) && index.is_free(other));
+    let held = index.lock(one);
+    assert!(!index.is_free(one) && index.is_free(other));
+    drop(held);
+    assert!(index.is_free(one));
+}
+
+#[test]
+fn a_shard_publishes_from_the_commit_of_its_holder_to_his_end() {
+    let index = Index::default();
+    let [one, other] = [1, 2].map(|shard| (0..).map(hash).find(|hash| hash.shard() == shard).unwrap());
+    let held = index.lock(one);
+    assert!(!index.is_publishing(one) && !held.is_publishing());
+    held.will_publish();
+    assert!(index.is_publishing(one) && held.is_publishing() && !index.is_publishing(other));
+    drop(held);
+    assert!(!index.is_publishing(one));
+}
+
+#[test]
+fn a_shard_is_unclear_while_it_is_parked_or_in_doubt() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let [one, other] = [1, 2].map(|shard| (0..).map(hash).find(|hash| hash.shard() == shard).unwrap());
+    let said = |hash: KeyHash| [index.is_unclear(hash), index.is_parked(hash), index.is_parked_at(hash.shard())];
+    assert!(index.is_empty_at(1) && index.is_empty_at(SHARDS) && !index.is_parked_at(SHARDS));
+    index.lock(one).park();
+    assert_eq!((said(one), said(other), index.is_empty_at(1)), ([true; 3], [false; 3], false));
+    // What cannot be built is parked as before, and has no part of it.
+    let failed = index.lock(one).unpark(&pins, |shard, _| {
+        shard.insert(&pins, one, 0, DATA_START);
+        Err(crate::error::Error::Closed)
+    });
+    assert!(failed.is_err() && index.lock(one).is_parked());
+    assert_eq!((said(one), index.len_all()), ([true; 3], 0));
+    let built = index.lock(one).unpark(&pins, |shard, _| {
+        shard.insert(&pins, one, 0, DATA_START);
+        Ok(())
+    });
+    assert!(built.is_ok() && !index.lock(one).is_parked());
+    assert_eq!((said(one), index.is_empty_at(1), index.len_all()), ([false; 3], false, 1));
+    index.doubt_all();
+    assert_eq!((said(one), said(other)), ([true; 3], [true; 3]));
+}
+
+/// Replaced tables are freed once no reader from before is left.
+#[test]
+fn replaced_tables_wait_for_their_readers() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let hashes: Vec<KeyHash> = (0..).map(hash).filter(|hash| hash.shard() == 3).take(15).collect();
+    let empty = index.bytes();
+    let reader = pins.pin();
+    for (&hash, offset) in hashes.iter().zip(DATA_START..) {
+        index.lock_shard(3).insert(&pins, hash, 0, offset);
+    }
+    let with_old = 5 * 64 + 128;
+    for _ in 0..5 {
+        index.reclaim(&pins);
+        assert_eq!(index.bytes() - empty, with_old);
+    }
+    drop(reader);
+    (0..2).for_each(|_| index.reclaim(&pins));
+    assert_eq!(index.bytes() - empty, 5 * 64);
+}

@@ -49,3 +49,16 @@ pub struct CompactProgress {
     /// Segments to go through in all.
     pub segments_total: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_added_field_by_field() {
+        let mut report = CompactReport { segments_retired: 1, records_copied: 20, bytes_copied: 300, bytes_freed: 4_000 };
+        report.add(CompactReport { segments_retired: 5, records_copied: 60, bytes_copied: 700, bytes_freed: 8_000 });
+        let expected = CompactReport { segments_retired: 6, records_copied: 80, bytes_copied: 1_000, bytes_freed: 12_000 };
+        assert_eq!(report, expected);
+    }
+}

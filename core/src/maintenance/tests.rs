@@ -6,9 +6,19 @@ mod dated;
 #[cfg(feature = "testing")]
 mod due;
 mod dying;
+#[cfg(feature = "testing")]
+mod expired;
+#[cfg(feature = "std")]
+mod healed;
 mod held;
+mod named;
+#[cfg(feature = "compress")]
+mod recoded;
+#[cfg(feature = "events")]
+mod retained;
 #[cfg(feature = "testing")]
 mod room;
+mod sifting;
 #[cfg(feature = "testing")]
 mod stranded;
 

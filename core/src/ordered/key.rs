@@ -32,3 +32,30 @@ impl Key {
         &self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_key_is_its_first_eight_bytes_and_zeros_behind_a_shorter_one() {
+        assert_eq!((head_of(b""), head_of(b"\0"), head_of(&[1, 2])), (0, 0, 0x0102 << 48));
+        assert_eq!(head_of(&[1, 2, 3, 4, 5, 6, 7]), 0x0102_0304_0506_0700);
+        assert_eq!(head_of(&[1, 2, 3, 4, 5, 6, 7, 8]), 0x0102_0304_0506_0708);
+        assert_eq!(head_of(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), 0x0102_0304_0506_0708);
+        assert_eq!(head_of(&[0xff; 20]), u64::MAX);
+    }
+
+    #[test]
+    fn keys_compare_by_their_heads_and_then_by_all_bytes() {
+        let sorted: [&[u8]; 8] = [b"", b"\0", b"\0\0", b"12", b"12345678", b"12345678\0", b"123456789", b"2"];
+        for (place, one) in sorted.iter().enumerate() {
+            for (other_place, other) in sorted.iter().enumerate() {
+                let (one, key) = (Key::new(one), Key::new(other));
+                assert_eq!(one.cmp(&key), place.cmp(&other_place), "{one:?} {key:?}");
+                assert_eq!(one.is_above(head_of(other), other), place > other_place, "{one:?} {key:?}");
+            }
+        }
+        assert_eq!(Key::new(b"123456789").bytes(), b"123456789");
+    }
+}

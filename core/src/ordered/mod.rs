@@ -246,4 +246,107 @@ mod tests {
         ordered.drop_namespace(7);
         assert!(from(Bound::Unbounded).is_empty());
     }
+
+    const PART: Part = Part { namespace: 7, records: 1, offset: 100, salt: 1 };
+
+    /// A part with one key, which can be read or not.
+    struct One {
+        is_lost: bool,
+    }
+
+    impl Source for One {
+        fn keys(&self, part: Part) -> Result<Vec<(Key, u64)>> {
+            if self.is_lost {
+                Err(crate::Error::corrupt(part.offset, "a lost part"))
+            } else {
+                Ok(alloc::vec![(Key::new(b"key"), 9)])
+            }
+        }
+    }
+
+    fn unread() -> Ordered {
+        Ordered::of_parts(alloc::vec![(Key::new(&[]), PART)], Choice::default())
+    }
+
+    fn moved(namespace: u32) -> Moves {
+        let mut moves = Moves::default();
+        moves.push(namespace, b"key", 9, 10);
+        moves
+    }
+
+    #[test]
+    fn a_change_that_needs_a_lost_part_leaves_the_index_incomplete() {
+        type Verb = fn(&Ordered, u32, &One);
+        let verbs: [Verb; 5] = [
+            |ordered, namespace, source| ordered.put(namespace, b"key", 1, source),
+            |ordered, namespace, source| ordered.remove(namespace, b"key", source),
+            |ordered, namespace, source| ordered.change_many(namespace, &[(b"key", Some(1))], source),
+            |ordered, namespace, source| ordered.remove_prefix(namespace, b"k", source),
+            |ordered, namespace, source| ordered.make_moves(&mut moved(namespace), source),
+        ];
+        for verb in verbs {
+            for (namespace, is_lost) in [(7, true), (7, false), (8, true)] {
+                let ordered = unread();
+                verb(&ordered, namespace, &One { is_lost });
+                assert_eq!(ordered.is_incomplete(), namespace == 7 && is_lost);
+                assert!(ordered.may_be_unread());
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_is_read_as_a_whole_or_incomplete_and_another_takes_its_place() {
+        let ordered = unread();
+        assert!(ordered.may_be_unread() && !ordered.is_incomplete() && ordered.read_keys() == 0);
+        ordered.read_all(&One { is_lost: true });
+        assert!(ordered.may_be_unread() && ordered.is_incomplete() && ordered.read_keys() == 0);
+        let anew =
+            Ordered::of(alloc::vec![(7, Key::new(b"b"), 2), (8, Key::new(b"a"), 3), (7, Key::new(b"a"), 1)], Choice::default());
+        assert!(!anew.may_be_unread() && anew.read_keys() == 3);
+        ordered.adopt(&anew);
+        assert!(!ordered.may_be_unread() && !ordered.is_incomplete());
+        assert_eq!((ordered.read_keys(), anew.read_keys()), (3, 0));
+        let ordered = unread();
+        ordered.read_all(&One { is_lost: false });
+        assert!(!ordered.may_be_unread() && !ordered.is_incomplete() && ordered.read_keys() == 1);
+        ordered.make_moves(&mut moved(7), &part::NoParts);
+        let mut offsets = Vec::new();
+        let each = &mut |number: u32, from: &[u8], piece| {
+            let Piece::Offsets(some) = piece else { unreachable!("everything is read") };
+            offsets.push((number, from.to_vec(), some));
+            Ok(())
+        };
+        ordered.pieces(each).unwrap();
+        assert_eq!(offsets, [(7, Vec::new(), alloc::vec![10])]);
+    }
+
+    #[test]
+    fn a_part_that_is_still_where_it_was_gets_another_place() {
+        let there = Part { offset: 200, salt: 2, ..PART };
+        let place_after = |from: &[u8], old: Part, to: Part| {
+            let ordered = unread();
+            ordered.relocate(from, old, to);
+            let mut place = None;
+            let each = &mut |_: u32, _: &[u8], piece| {
+                let Piece::Unread(part) = piece else { unreachable!("nothing is read") };
+                place = Some(part);
+                Ok(())
+            };
+            ordered.pieces(each).unwrap();
+            place.unwrap()
+        };
+        assert_eq!(place_after(&[], PART, there), there);
+        assert_eq!(place_after(&[], Part { offset: 101, ..PART }, there), PART);
+        assert_eq!(place_after(b"other", PART, there), PART);
+        assert_eq!(place_after(&[], Part { namespace: 8, ..PART }, there), PART);
+    }
+
+    #[test]
+    fn a_choice_is_taken_over_as_it_is() {
+        let yes = with_order(&[], Some(true));
+        let (choice, other) = (Choice::default(), Choice::new(false, [(3, &yes[..])].into_iter()));
+        assert!(choice.keeps_none() && !choice.keeps(3));
+        choice.adopt(&other);
+        assert!(choice.keeps(3) && !choice.keeps(4) && !choice.keeps_none());
+    }
 }

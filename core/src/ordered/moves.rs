@@ -98,3 +98,56 @@ impl Moves {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(moves: &mut Moves) -> Vec<(u32, Vec<(Vec<u8>, u64, u64)>)> {
+        let mut taken = Vec::new();
+        moves.take(|namespace, moves| {
+            assert!(moves.iter().all(|moved| moved.head == head_of(moved.key)));
+            taken.push((namespace, moves.iter().map(|moved| (moved.key.to_vec(), moved.from, moved.to)).collect()));
+        });
+        taken
+    }
+
+    #[test]
+    fn moves_come_by_namespace_in_the_order_of_their_keys_and_once() {
+        let mut moves = Moves::default();
+        assert!(moves.are_none() && taken(&mut moves).is_empty());
+        let all: [(u32, &[u8]); 8] = [
+            (7, b"b"),
+            (7, b"12345678z"),
+            (u32::MAX, b""),
+            (7, b"12345678a"),
+            (0, b"\xff"),
+            (7, b"b"),
+            (7, b"a"),
+            (7, b"12345678"),
+        ];
+        for ((namespace, key), from) in all.into_iter().zip(100..) {
+            moves.push(namespace, key, from, from + 1_000);
+        }
+        assert!(!moves.are_none() && !moves.are_many());
+        let of = |keys: &[(&[u8], u64)]| keys.iter().map(|(key, from)| (key.to_vec(), *from, *from + 1_000)).collect::<Vec<_>>();
+        let of_seven = of(&[(b"12345678", 107), (b"12345678a", 103), (b"12345678z", 101), (b"a", 106), (b"b", 100), (b"b", 105)]);
+        assert_eq!(taken(&mut moves), [(0, of(&[(b"\xff", 104)])), (7, of_seven), (u32::MAX, of(&[(b"", 102)]))]);
+        assert!(moves.are_none() && taken(&mut moves).is_empty());
+    }
+
+    #[test]
+    fn moves_are_many_by_their_number_or_by_the_bytes_of_their_keys() {
+        let mut moves = Moves::default();
+        let long = alloc::vec![7; KEYS_MAX - 1];
+        moves.push(0, &long, 1, 2);
+        assert!(!moves.are_many());
+        moves.push(0, b"k", 1, 2);
+        assert!(moves.are_many());
+        moves.take(|_, _| {});
+        (1..MOVES_MAX).for_each(|_| moves.push(0, b"", 1, 2));
+        assert!(!moves.are_many());
+        moves.push(0, b"", 1, 2);
+        assert!(moves.are_many());
+    }
+}

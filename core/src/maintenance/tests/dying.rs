@@ -78,6 +78,17 @@ fn a_segment_is_left_alone_once_it_has_been_dying_for_a_while() {
     assert!(!db.store().is_dying(&segment), "all of them have expired");
 }
 
+/// An eighth of them has expired with the thirteenth, and nobody waits more than twice as long as since then.
+#[test]
+fn a_segment_is_left_alone_from_the_moment_when_the_rest_is_twice_what_has_passed() {
+    let (db, clock, segment) = one_segment(&MemoryStorage::new(), (1..=100).map(seconds));
+    let is_dying = [(41_999, false), (42_000, true), (41_999, false), (99_999, true), (100_000, false)];
+    for (after, expected) in is_dying {
+        clock.set(START + after);
+        assert_eq!(db.store().is_dying(&segment), expected, "{after} ms");
+    }
+}
+
 #[test]
 fn a_record_that_lives_on_or_died_long_ago_makes_nobody_wait() {
     let lives_on = (1..=100).map(seconds).chain([Ttl::Never]);

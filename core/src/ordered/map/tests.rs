@@ -114,6 +114,33 @@ fn many_changes_at_once_are_what_they_are_one_by_one() {
     assert_eq!((listed(&map, Bound::Unbounded).len(), map.leaves.len()), (640, 10));
 }
 
+/// How many keys each leaf has.
+fn keys_of_leaves(map: &Map) -> Vec<usize> {
+    let guard = epoch::pin();
+    let keys = |entry: Entry<'_, '_, Key, Leaf>| match entry.value().content(&guard) {
+        Content::Keys(block) => block.len(),
+        Content::Unread(_) => 0,
+    };
+    map.leaves.iter(&guard).map(keys).collect()
+}
+
+/// A leaf takes 4 KiB of keys at once, or one that is longer: what is made of it has room in two leaves.
+#[test]
+fn long_keys_that_are_changed_at_once_come_into_leaves_as_a_few_at_a_time_would() {
+    for (len, expected) in
+        [(1_000, &[4, 4, 4, 4, 5][..]), (1_024, &[2, 3, 4, 4, 4, 4]), (1_025, &[3, 3, 3, 3, 3, 3, 3]), (5_000, &[1; 21])]
+    {
+        let map = Map::new();
+        map.put(b"\xff", 0, &NoParts).unwrap();
+        let keys: Vec<Vec<u8>> =
+            (0..20_u64).map(|number| [&number.to_be_bytes()[..], &alloc::vec![7; len - 8]].concat()).collect();
+        let changes: Vec<Change<'_>> = keys.iter().map(|key| (&key[..], Some(1))).collect();
+        map.change_many(&changes, &NoParts).unwrap();
+        assert_eq!(keys_of_leaves(&map), expected, "keys of {len} bytes");
+        assert_eq!(listed(&map, Bound::Unbounded).len(), 21);
+    }
+}
+
 #[test]
 fn a_prefix_goes_with_all_its_keys_and_no_others() {
     for prefix in [&b""[..], b"s", b"shared prefix 1", b"\xff", b"shared prefix 999", b"nobody's", b"shared prefix"] {
