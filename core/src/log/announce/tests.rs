@@ -8,12 +8,15 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+/// The offsets of an announcement, and the length of each range.
+type Announced = (Vec<u64>, usize);
+
 /// A file in memory that notes what it is told of reads and of syncs to come.
 #[derive(Clone, Default)]
 struct Told {
     file: MemoryStorage,
     fetches: Arc<AtomicBool>,
-    reads: Arc<Mutex<Vec<(Vec<u64>, usize)>>>,
+    reads: Arc<Mutex<Vec<Announced>>>,
     syncs: Arc<Mutex<Vec<(u64, u64)>>>,
 }
 

@@ -57,7 +57,7 @@ fn a_mark_that_is_written_is_due_no_more_and_moves_the_place_of_the_next_frame()
             let before = tail.active.unwrap().position;
             log.put_mark(tail, first).unwrap();
             log.write_gathered(tail).unwrap();
-            (tail.active.unwrap().position - before, replace(&mut tail.mark_due, None))
+            (tail.active.unwrap().position - before, tail.mark_due.take())
         })
     };
     assert_eq!((written(false, 0), written(true, 11)), ((0, None), (0, Some(5))));
