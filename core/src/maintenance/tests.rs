@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 mod again;
+mod checkpoint;
 mod dated;
 #[cfg(feature = "testing")]
 mod due;
 mod dying;
+mod filled;
 mod held;
 #[cfg(feature = "testing")]
 mod room;
