@@ -11,6 +11,7 @@ mod filled;
 mod held;
 #[cfg(feature = "testing")]
 mod room;
+mod steps;
 #[cfg(feature = "testing")]
 mod stranded;
 
