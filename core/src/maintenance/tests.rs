@@ -10,6 +10,8 @@ mod dying;
 mod filled;
 mod held;
 #[cfg(feature = "testing")]
+mod kept;
+#[cfg(feature = "testing")]
 mod making_room;
 #[cfg(feature = "testing")]
 mod room;
