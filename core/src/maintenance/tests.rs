@@ -7,7 +7,9 @@ mod dated;
 #[cfg(feature = "testing")]
 mod due;
 mod dying;
+mod emptying;
 mod filled;
+mod gain;
 mod held;
 #[cfg(feature = "testing")]
 mod kept;
