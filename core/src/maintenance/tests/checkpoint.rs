@@ -6,6 +6,8 @@ use crate::index::SHARDS;
 use crate::maintenance::checkpoint::{Extent, shards_together};
 use crate::snapshot::{Directory, estimate};
 use crate::storage::MemoryStorage;
+#[cfg(feature = "testing")]
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 fn directory(db: &Db) -> Directory {
@@ -110,20 +112,34 @@ fn a_snapshot_is_written_whole_when_it_takes_no_more_than_an_eighth_of_the_log_b
     }
 }
 
+/// Opened behind a kill in front of the first checkpoint, a store finds its records that expire when it first looks for those that have.
 #[cfg(feature = "testing")]
 #[test]
 fn a_whole_snapshot_knows_what_expires_and_so_do_those_that_add_to_it() {
     use crate::testing::TestClock;
     use core::time::Duration;
-    let builder = Db::builder().clock(TestClock::new(1_700_000_000_000)).segment_size(4096).background(false);
-    let db = builder.in_memory().unwrap();
-    for key in 0..2_000_u32 {
-        db.insert_with_ttl(key.to_le_bytes(), "value", Duration::from_secs(100)).unwrap();
+    let open = |storage: &MemoryStorage| {
+        let builder = Db::builder().clock(TestClock::new(1_700_000_000_000)).segment_size(4096).background(false);
+        builder.open_storage(Box::new(storage.clone())).unwrap()
+    };
+    let insert = |db: &Db, key: u32, seconds: u64| {
+        db.insert_with_ttl(key.to_le_bytes(), "value", Duration::from_secs(seconds)).unwrap();
+    };
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    (0..2_000).for_each(|key| insert(&db, key, 100));
+    assert!(db.store().engine.log.newest_checkpoint().is_none());
+    let killed = storage.to_vec();
+    for looks in [false, true] {
+        let db = open(&MemoryStorage::from_vec(killed.clone()));
+        if looks {
+            assert_eq!(db.sweep_expired().unwrap(), 0);
+        }
+        let whole = write(&db, Extent::Changes);
+        assert_eq!((whole.knows_expiring, whole.parts_max()), (looks, 1));
+        assert_eq!(whole.shards.iter().all(|(_, parts)| parts[0].calendar.is_some()), looks);
+        insert(&db, 7, 50);
+        let changes = write(&db, Extent::Changes);
+        assert_eq!((changes.knows_expiring, changes.parts_max()), (looks, 2));
     }
-    assert!(!directory(&db).knows_expiring);
-    let whole = write(&db, Extent::Changes);
-    assert!(whole.knows_expiring && whole.shards.iter().all(|(_, parts)| parts[0].calendar.is_some()));
-    db.insert_with_ttl(7_u32.to_le_bytes(), "other", Duration::from_secs(50)).unwrap();
-    let changes = write(&db, Extent::Changes);
-    assert_eq!((changes.knows_expiring, changes.parts_max()), (true, 2));
 }
