@@ -252,7 +252,7 @@ fn write_snapshot(
     // Several shards are locked together, so that a commit waits once for all of them, and this waits once for the commit.
     #[cfg(feature = "ordered")]
     let forgotten = engine.forgotten.load(Ordering::Relaxed);
-    let together = SHARDS * DUMPED_TOGETHER / (engine.index.len_all() as usize + DUMPED_TOGETHER) + 1;
+    let together = shards_together(engine.index.len_all() as usize);
     for first in (0..SHARDS).step_by(together) {
         let mut held = engine.lock_shards(first..SHARDS.min(first + together))?;
         let dump = |(shard, guard): (usize, &mut ShardGuard<'_>)| {
@@ -286,6 +286,11 @@ fn write_snapshot(
     next.segments.extend_from_slice(if plan.whole.is_some() { &[] } else { &before.segments });
     let (directory, place) = writer.finish(next)?;
     Ok(Written { directory, place, moved })
+}
+
+/// How many shards are locked together, in an index of so many records.
+pub(super) const fn shards_together(records: usize) -> usize {
+    SHARDS * DUMPED_TOGETHER / (records + DUMPED_TOGETHER) + 1
 }
 
 /// The parts of a shard: those `before`, and one of what has changed since; or one of everything.

@@ -2,15 +2,23 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 mod again;
+mod checkpoint;
 mod dated;
 #[cfg(feature = "testing")]
 mod due;
 mod dying;
+mod emptying;
 #[cfg(feature = "testing")]
 mod expired;
+mod filled;
+mod gain;
 #[cfg(feature = "std")]
 mod healed;
 mod held;
+#[cfg(feature = "testing")]
+mod kept;
+#[cfg(feature = "testing")]
+mod making_room;
 mod named;
 #[cfg(feature = "compress")]
 mod recoded;
@@ -19,6 +27,7 @@ mod retained;
 #[cfg(feature = "testing")]
 mod room;
 mod sifting;
+mod steps;
 #[cfg(feature = "testing")]
 mod stranded;
 

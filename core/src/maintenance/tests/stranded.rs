@@ -1,6 +1,7 @@
 //! What giving up stranded records would free, by the figures of a store that a damaged bit has cut short.
 
 use super::{choose, set};
+use crate::maintenance::stranded::{is_kept, make_way};
 use crate::storage::MemoryStorage;
 use crate::storage::fault::FaultStorage;
 use crate::{Db, Error};
@@ -24,9 +25,14 @@ pub(super) fn cut_short(damaged: u8, more: usize) -> Db {
 
 /// The file of twelve records in four segments, as a kill leaves it.
 fn written() -> Vec<u8> {
+    written_with_last(11)
+}
+
+/// The same, of which the last record is of this key.
+fn written_with_last(last: u8) -> Vec<u8> {
     let storage = MemoryStorage::new();
     let db = opened(&FaultStorage::new(storage.clone()));
-    for key in 0..12_u8 {
+    for key in (0..11_u8).chain([last]) {
         db.insert([key], [key; 1_000]).unwrap();
     }
     let mut bytes = storage.to_vec();
@@ -94,6 +100,22 @@ fn a_listed_segment_is_in_the_way_if_what_lives_in_it_has_room_elsewhere() {
     }
 }
 
+/// Of what follows the damage, the log has the last record as well, or it has not.
+#[test]
+fn the_log_goes_on_in_a_torn_segment_if_it_has_what_is_stranded_there() {
+    for (last, goes_on) in [(9, true), (11, false)] {
+        let db = cut_short_in(&mut written_with_last(last), &[10], 0);
+        let engine = &db.store().engine;
+        engine.build_all(&|| false).unwrap();
+        let torn = engine.log.segments().pop().unwrap();
+        make_way(engine).unwrap();
+        let room = if goes_on { torn.limit(engine.log.geometry) - torn.end } else { 0 };
+        assert_eq!(engine.log.room_of_active(), room);
+        assert_eq!(engine.log.torn_end().is_some(), !goes_on);
+        assert_eq!(is_kept(engine, &torn), !goes_on);
+    }
+}
+
 #[test]
 fn while_there_is_a_reserve_nothing_is_in_the_way() {
     let db = cut_short(3, 4);
@@ -131,7 +153,7 @@ fn a_segment_behind_the_end_without_a_valid_record_is_not_kept() {
 }
 
 /// Bytes in which every few begin what looks like a header.
-fn noise(mut seed: u64, len: usize) -> Vec<u8> {
+pub(super) fn noise(mut seed: u64, len: usize) -> Vec<u8> {
     core::iter::repeat_with(|| {
         seed ^= seed << 13;
         seed ^= seed >> 7;
