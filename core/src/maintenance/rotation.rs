@@ -7,7 +7,7 @@ use super::choose;
 use super::report::{CompactProgress, CompactReport};
 use super::stranded;
 use crate::error::{Error, Result};
-use crate::log::keys_of;
+use crate::log::{Segment, keys_of};
 use crate::planted::{Bug, is};
 use crate::seal::{Keys, Secret};
 use crate::store::Store;
@@ -166,7 +166,7 @@ impl Store {
         Ok(report)
     }
 
-    /// The segments that are left, history and retired ones included, and the bytes of those that are history.
+    /// The segments that are left, history, retired ones and those kept for stranded records included, and the bytes of those that are history.
     fn left_in_front_of(&self, border: u64) -> (u64, u64) {
         let log = &self.engine.log;
         for _ in 0..LOOKS {
@@ -177,6 +177,10 @@ impl Store {
             #[cfg(feature = "std")]
             std::thread::sleep(core::time::Duration::from_millis(1));
         }
-        log.left_in_front_of(border)
+        let (left, history_bytes) = log.left_in_front_of(border);
+        // What a crash has torn behind the border has stranded records, and in between what stood there before.
+        let is_kept = |segment: &Segment| segment.base >= border && stranded::is_kept(&self.engine, segment);
+        let kept = log.ended_segments().iter().filter(|segment| is_kept(segment)).count() as u64;
+        (left + kept, history_bytes)
     }
 }

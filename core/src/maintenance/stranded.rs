@@ -2,11 +2,15 @@
 
 use crate::engine::Engine;
 use crate::error::Result;
+#[cfg(feature = "events")]
+use crate::frame::event_number;
 use crate::frame::{CopyMeta, Kind};
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::{Holds, Segment};
 #[cfg(feature = "compress")]
-use crate::{engine::FullKey, error::Error, frame::CodecMeta, log::Frame};
+use crate::{engine::FullKey, frame::CodecMeta};
+#[cfg(any(feature = "compress", feature = "events"))]
+use crate::{error::Error, log::Frame};
 
 /// True when `segment` must stay as it is because of stranded records after its end. Many stranded records are copies that a compaction was
 /// making when it crashed; their originals still count, so they are no reason to keep the segment.
@@ -37,6 +41,10 @@ fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
     if meta.namespace > NAMESPACE_NUMBER_MAX {
         return Ok(false);
     }
+    #[cfg(feature = "events")]
+    if frame.header.kind == Kind::Event {
+        return is_the_same_event(engine, &frame);
+    }
     let full_key = engine.full_key(meta.namespace, key);
     #[cfg(feature = "compress")]
     if frame.header.kind == Kind::Put && (frame.header.is_compressed() || is_compressed_there(engine, full_key)?) {
@@ -51,6 +59,26 @@ fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
         Kind::Tombstone => engine.find_locked(&shard, full_key)?.is_none() && !engine.may_be_there(full_key.hash),
         _ => false,
     })
+}
+
+/// True if the log has this event, as it is here.
+#[cfg(feature = "events")]
+fn is_the_same_event(engine: &Engine, frame: &Frame<'_>) -> Result<bool> {
+    let _pin = engine.pins.pin();
+    let found = match engine.events()?.by_number(&engine.log, event_number(frame.value())) {
+        Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => None,
+        result => result?,
+    };
+    // It is looked for near the place where it should be, and so may be found behind the end of a segment.
+    Ok(found.is_some_and(|stored| {
+        let known = stored.frame();
+        let has_it = |segment: &Segment| (engine.log.geometry.start(segment.extent)..segment.end).contains(&known.offset);
+        let same = CopyMeta::new(&known.meta(), None).meta() == CopyMeta::new(&frame.meta(), None).meta();
+        same && engine.log.segments().iter().any(has_it)
+            && !stored.is_stub()
+            && known.key() == frame.key()
+            && known.value() == frame.value()
+    }))
 }
 
 /// Frees segments whose stranded records the log has as well, and continues the log in the torn segment if that need not be kept and there

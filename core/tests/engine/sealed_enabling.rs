@@ -2,7 +2,7 @@
 #![cfg(all(feature = "encrypt", feature = "testing", feature = "events"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use crate::common::killed;
+use crate::common::{killed, stride};
 use crate::sealed_bytes::bytes;
 use crate::sealed_changes::{beside_writers, left_at, with_each_sync_failing};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
@@ -215,6 +215,7 @@ fn an_enabling_that_is_cut_anywhere_leaves_a_plain_store_or_one_that_opens_with_
     let now = lived(&base, 3);
     let image = CrashImage::from_bytes(&bytes(&base));
     let (mut plain, mut begun, mut sealed, mut again) = (0, 0, 0, 0);
+    let stride = stride(17);
     for io in 1.. {
         let file = CrashStorage::from_image(&image);
         let db = open_plain(file.clone()).unwrap();
@@ -234,7 +235,7 @@ fn an_enabling_that_is_cut_anywhere_leaves_a_plain_store_or_one_that_opens_with_
                 continue;
             }
             // Going on with it is cut, too; or beginning again, behind what the first attempt has left.
-            for io2 in (1..).step_by(5) {
+            for io2 in (1 + io % stride as u64..).step_by(stride) {
                 let file = CrashStorage::from_image(image);
                 let is_plain = open_plain(file.clone()).is_ok();
                 let db = if is_plain { open_plain(file.clone()) } else { open_sealed(file.clone()) };
@@ -407,4 +408,42 @@ fn a_storage_that_two_sessions_share_hands_no_keys_on() {
     db.insert("size", "small").unwrap();
     db.close().unwrap();
     assert_eq!(open_sealed(file).unwrap().len().unwrap(), 2);
+}
+
+#[test]
+fn an_enabling_that_a_crash_has_torn_has_not_finished_while_stranded_records_keep_what_was_plain() {
+    let file = MemoryStorage::new();
+    lived(&file, 4);
+    let db = open_plain(file.clone()).unwrap();
+    // A reader of plain segments is in the way of the end.
+    db.insert("held", [1; 100]).unwrap();
+    let snapshot = db.snapshot();
+    db.insert("held", [2; 100]).unwrap();
+    db.flush().unwrap();
+    assert!(!db.enable_encryption(KEY).unwrap().is_finished);
+    let before = bytes(&file);
+    db.insert("damaged", [1; 100]).unwrap();
+    let behind = bytes(&file);
+    db.insert("MARKER stranded", "a record that the log does not have").unwrap();
+    let mut torn = bytes(&file);
+    killed(db);
+    std::mem::forget(snapshot);
+    let last = (0..behind.len()).rfind(|&at| before.get(at) != Some(&behind[at])).unwrap();
+    torn[last] ^= 1;
+    // What stood in the segment before: a power cut takes sectors, not records.
+    let trailer = last / EXTENT * EXTENT + EXTENT - 32;
+    let plain = (0..trailer).rfind(|&at| torn[at] != 0).unwrap() + 8;
+    assert!(last < plain && plain + MARKER.len() <= trailer);
+    torn[plain..plain + MARKER.len()].copy_from_slice(MARKER);
+    let file = MemoryStorage::from_vec(torn);
+
+    let db = open_sealed(file.clone()).unwrap();
+    assert_eq!((db.open_report().stranded_records, db.key_rotation_pending()), (1, true));
+    let report = db.finish_key_rotation(|_| {}).unwrap();
+    assert_eq!((report.is_finished, report.segments_left), (false, 1));
+    assert!(db.key_rotation_pending());
+    db.drop_stranded().unwrap();
+    let report = db.finish_key_rotation(|_| {}).unwrap();
+    assert_eq!((report.is_finished, report.segments_left), (true, 0));
+    assert_eq!(marked(&bytes(&file)), None);
 }

@@ -134,3 +134,45 @@ mod compressed {
         assert_eq!(kept(bytes), (1, true));
     }
 }
+
+#[cfg(feature = "events")]
+mod events {
+    use super::{builder, damaged, kept};
+    use crate::frame::{FrameSpec, Kind, Meta};
+    use crate::log::Purpose;
+    use crate::{Db, Expected, NewEvent};
+    use alloc::vec::Vec;
+
+    /// The key and the value of the only event.
+    fn event_of(db: &Db) -> (u32, Vec<u8>, Vec<u8>) {
+        let engine = &db.store().engine;
+        let stored = engine.events().unwrap().by_number(&engine.log, 1).unwrap().unwrap();
+        (stored.namespace(), stored.frame().key().to_vec(), stored.frame().value().to_vec())
+    }
+
+    /// Stranded is a copy of the event, changed by `change`.
+    fn kept_behind(change: &dyn Fn(&mut u32, &mut Vec<u8>, &mut Vec<u8>)) -> (u64, bool) {
+        let front = |db: &Db| {
+            let event = NewEvent::new("of a type", [5; 40]);
+            db.events("log").unwrap().append("stream", Expected::NoStream, [event]).unwrap();
+        };
+        let behind = |db: &Db| {
+            let (mut namespace, mut key, mut value) = event_of(db);
+            change(&mut namespace, &mut key, &mut value);
+            let mut meta = Meta::plain(namespace);
+            meta.copied = true;
+            let frame = FrameSpec { kind: Kind::Event, continues: false, meta, key: &key, value: &value };
+            db.store().engine.log.append_one(&frame, Purpose::Store).unwrap();
+        };
+        kept(damaged([builder(), builder()], &front, &behind))
+    }
+
+    #[test]
+    fn a_copy_of_an_event_keeps_no_segment_and_any_other_event_does() {
+        assert_eq!(kept_behind(&|_, _, _| {}), (1, false));
+        assert_eq!(kept_behind(&|namespace, _, _| *namespace += 1), (1, true));
+        assert_eq!(kept_behind(&|_, key, _| key[0] ^= 1), (1, true));
+        assert_eq!(kept_behind(&|_, _, value| *value.last_mut().unwrap() ^= 1), (1, true));
+        assert_eq!(kept_behind(&|_, _, value| value[0] ^= 2), (1, true), "the number of an event that is not there");
+    }
+}
