@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_CACHE_CUTS", "150000", "evidence-cache: power cuts behind failed syncs"),
     ("PIPKIN_CRASH_IMAGES", "8000000", "evidence-crash: images that a crash leaves"),
-    ("PIPKIN_FLIP_STRIDE", "1", "evidence-codec and -expiry: of so many bits, bytes or lengths in a row one is tried"),
+    (
+        "PIPKIN_FLIP_STRIDE",
+        "1",
+        "unit, evidence-codec and -expiry: of so many bits, bytes, lengths or cuts in a row one is tried",
+    ),
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
     ("PIPKIN_EVENT_IMAGES", "200000", "evidence-events: images of stores with event streams"),
     ("PIPKIN_EVENT_RACES", "100000", "evidence-events: races for one version of a stream"),
