@@ -343,3 +343,38 @@ fn replaced_tables_wait_for_their_readers() {
     (0..2).for_each(|_| index.reclaim(&pins));
     assert_eq!(index.bytes() - empty, 5 * 64);
 }
+
+#[test]
+fn a_slot_that_is_empty_or_dead_is_none_of_the_tag_that_is_zero() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let [zero, one] = [0, 1].map(|tag: u64| KeyHash(7 << 56 | tag << (56 - slot::TAG_BITS)));
+    let first = |hash: KeyHash| index.first_slot(&pins.pin(), hash);
+    index.lock(one).insert(&pins, one, 0, DATA_START);
+    assert_eq!((first(zero), first(one)), (None, Some(DATA_START)), "beside empty slots");
+    // The line is full from here on: what is removed from it is dead.
+    (1..8).for_each(|number| index.lock(one).insert(&pins, one, 0, DATA_START + number));
+    for number in [0, 3] {
+        assert!(index.lock(one).remove(&pins, one, 0, DATA_START + number));
+    }
+    assert_eq!((first(zero), first(one)), (None, Some(DATA_START + 1)), "beside dead slots");
+    index.lock(zero).insert(&pins, zero, 0, DATA_START + 100);
+    assert_eq!((first(zero), first(one)), (Some(DATA_START + 100), Some(DATA_START + 1)));
+    assert!(index.lock(zero).remove(&pins, zero, 0, DATA_START + 100));
+    assert_eq!(first(zero), None);
+}
+
+#[test]
+fn a_table_has_the_lines_that_its_records_need_at_its_load() {
+    use super::shard::{is_full, lines_after_growth, lines_for};
+    assert_eq!(
+        [(6, 8), (7, 8), (8, 8), (13, 16), (14, 16)].map(|(used, slots)| is_full(used, slots)),
+        [false, true, true, false, true]
+    );
+    assert_eq!([0, 1, 4, 5, 14, 15, 700].map(lines_after_growth), [1, 2, 2, 3, 4, 5, 151]);
+    assert_eq!([0, 1, 6, 7, 12, 13, 600].map(lines_for), [1, 2, 2, 3, 3, 4, 101]);
+    let (index, pins) = (Index::default(), Pins::default());
+    let empty = index.bytes();
+    let slots = (0..13).map(|tag| Slot::new(tag, DATA_START + tag)).collect();
+    index.lock_shard(3).load(&pins, ShardImage { slots, counts: alloc::vec![(0, 13)], expiring: Vec::new() });
+    assert_eq!((index.bytes() - empty, index.len_all()), (4 * 64, 13));
+}
