@@ -430,3 +430,40 @@ fn values_of_control_frames_read_back() {
     assert_eq!(Next::decode(&Next { extents: 0, ..next }.encode()), None, "a run of nothing");
     assert_eq!(Next::decode(&[1; 23]), None);
 }
+
+#[cfg(feature = "events")]
+#[test]
+fn an_event_is_read_in_place_as_it_is_in_parts() {
+    let bytes = event().encode();
+    let view = EventView::decode(&bytes).unwrap();
+    assert_eq!((view.number, view.version, view.time, view.id), (0x1122_3344, 7, 0x0605_0403_0201, [9; 16]));
+    assert_eq!((view.kind, view.payload), (&b"kind"[..], &b"payload"[..]));
+    assert!(view.tags().eq([(&b""[..], 0), (b"order", 300)]));
+    assert_eq!([&b""[..], b"order", b"orde"].map(|key| view.before(key)), [Some(0), Some(300), None]);
+    for cut in 0..bytes.len() - b"payload".len() {
+        assert!(EventView::decode(&bytes[..cut]).is_none(), "cut at {cut}");
+    }
+    assert_eq!((event_version(&bytes), event_version(&bytes[..16]), event_version(&bytes[..15])), (Some(7), Some(7), None));
+    // What is written says of no tag how far back it leads.
+    let near = Event { tags: event().tags.into_iter().map(|tag| Tag { distance: 0, ..tag }).collect(), ..event() };
+    let head = (view.number, view.version, view.time, view.id);
+    assert_eq!(encode_event(head, view.kind, [(&b""[..], 0), (b"order", 300)].into_iter(), view.payload), near.encode());
+    assert!(EventView::decode(&near.encode()).unwrap().tags().eq(view.tags()));
+}
+
+#[cfg(feature = "events")]
+#[test]
+fn an_event_jumps_over_the_last_piece_of_its_stream() {
+    let jumps: Vec<u64> = (0..16).map(jump_version).collect();
+    assert_eq!(jumps, [0, 0, 1, 0, 3, 4, 3, 0, 7, 8, 7, 10, 11, 10, 7, 0]);
+    assert_eq!(jump_version((1 << 40) + 3), (1 << 40) - 1 + 3);
+}
+
+#[test]
+fn the_number_of_an_event_is_one_that_may_be_assigned() {
+    use crate::limits::LOG_POSITION_MAX;
+    for (number, expected) in [(0, 0), (7, 7), (LOG_POSITION_MAX, LOG_POSITION_MAX), (LOG_POSITION_MAX + 1, LOG_POSITION_MAX)] {
+        assert_eq!(event_number(&number.to_le_bytes()), expected);
+    }
+    assert_eq!(event_number(&[1; 7]), 0);
+}
