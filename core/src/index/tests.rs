@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 use super::*;
 use crate::limits::DATA_START;
@@ -377,4 +377,52 @@ fn a_table_has_the_lines_that_its_records_need_at_its_load() {
     let slots = (0..13).map(|tag| Slot::new(tag, DATA_START + tag)).collect();
     index.lock_shard(3).load(&pins, ShardImage { slots, counts: alloc::vec![(0, 13)], expiring: Vec::new() });
     assert_eq!((index.bytes() - empty, index.len_all()), (4 * 64, 13));
+}
+
+#[test]
+fn a_copy_is_sorted_and_names_each_slot_that_has_changed_once() {
+    let slots = |tags: &[u64]| tags.iter().map(|&tag| Slot::new(tag, DATA_START)).collect::<Vec<Slot>>();
+    let expiring = |tags: &[u64]| alloc::vec![Expiring { from: 5, slots: slots(tags) }];
+    let mut image = ShardImage { slots: slots(&[3, 1, 2]), counts: Vec::new(), expiring: expiring(&[9, 8]) };
+    image.sort();
+    assert_eq!((image.slots, image.expiring), (slots(&[1, 2, 3]), expiring(&[8, 9])));
+    let (added, removed) = (slots(&[2, 1, 2]), slots(&[9, 8, 9, 8]));
+    let mut changes = ShardChanges { added, removed, counts: Vec::new(), expiring: expiring(&[2, 1]) };
+    changes.sort();
+    assert_eq!((changes.added, changes.removed, changes.expiring), (slots(&[1, 2]), slots(&[8, 9]), expiring(&[1, 2])));
+}
+
+#[test]
+fn a_dump_of_changes_has_the_new_records_that_expire_and_all_counts() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let hashes: Vec<KeyHash> = (0..).map(hash).filter(|hash| hash.shard() == 9).take(21).collect();
+    let slot = |number: usize| hashes[number].slot(DATA_START + number as u64);
+    let mut shard = index.lock_shard(9);
+    for (number, &hash) in hashes[..20].iter().enumerate() {
+        shard.insert(&pins, hash, 0, DATA_START + number as u64);
+    }
+    shard.expires(slot(3), 1_000_000);
+    shard.expires(slot(4), 2_000_000);
+    let expiring = |all: &[Expiring]| Slot::sort(all.iter().flat_map(|one| one.slots.clone()).collect());
+    let is_new = |offset: u64| offset >= DATA_START + 20;
+    match shard.dump(&nothing(), Some(&is_new)).unwrap() {
+        Dump::Whole(image) => {
+            assert_eq!(
+                (expiring(&image.expiring), image.counts),
+                (Slot::sort(Vec::from([slot(3), slot(4)])), Vec::from([(0, 20)]))
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    shard.end_dump(true);
+    shard.insert(&pins, hashes[20], 7, DATA_START + 20);
+    shard.expires(slot(20), 1_500_000);
+    match shard.dump(&nothing(), Some(&is_new)).unwrap() {
+        Dump::Changes(changes) => {
+            assert_eq!((&changes.added[..], &changes.removed[..]), (&[slot(20)][..], &[][..]));
+            assert_eq!((expiring(&changes.expiring), changes.counts), (Vec::from([slot(20)]), Vec::from([(0, 20), (7, 1)])));
+            assert!(changes.expiring.iter().all(|one| one.from <= 1_500_000));
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -62,3 +62,28 @@ fn shards_without_a_record_in_the_snapshot_know_at_once_what_expires() {
         assert_eq!(with(&knows), if expires { SHARDS } else { 0 });
     }
 }
+
+/// Records of the segments in front of the checkpoint, and those behind it.
+#[test]
+fn what_was_replayed_is_reported_to_the_byte() {
+    let (db, storage) = open(&[]).unwrap();
+    db.insert_many([("a", "1"), ("b", "2"), ("c", "3")]).unwrap();
+    db.checkpoint().unwrap();
+    db.insert("d", "4").unwrap();
+    db.remove("a").unwrap();
+    let with = storage.to_vec();
+    drop(db);
+    let mut without = with.clone();
+    drop_snapshot(&mut without);
+    let replayed = |bytes: &[u8]| {
+        let (db, _) = open(bytes).unwrap();
+        assert_eq!(keys(&db), [b"b", b"c", b"d"]);
+        let report = db.open_report();
+        (report.snapshot, report.replayed_records, report.replayed_bytes)
+    };
+    let (with, behind) = (replayed(&with), replayed(&without));
+    let front = (list_of(&without) - FIRST) as u64;
+    assert_eq!((with.0, with.1, behind.0, behind.1), (SnapshotState::Loaded, 2, SnapshotState::None, 5));
+    assert!(front >= 3 * 9 && with.2 >= 9 + 8);
+    assert_eq!(behind.2, front + with.2);
+}
