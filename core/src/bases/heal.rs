@@ -214,3 +214,6 @@ impl<'a> Anew<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -125,6 +125,21 @@ fn numbers_have_one_encoding() {
         assert_eq!(varint::decode(&bytes), Some((value, bytes.len())));
     }
     assert_eq!(varint::decode(&[0x80, 0x00]), None, "a longer form of zero");
+    for (bytes, expected) in [
+        (&[0x80, 0, 1][..], None),
+        (&[0xff, 0, 0], None),
+        (&[0x80, 0x80, 0], None),
+        (&[0x80, 0x80], None),
+        (&[0x80], None),
+        (&[0x81, 1, 1], Some((0x81, 2))),
+        (&[0x81, 0x7f, 0x80], Some((0x3f81, 2))),
+        (&[0x81, 0x80, 1], Some((0x4001, 3))),
+        (&[0xff, 0xff, 0x7f, 1], Some((0x1f_ffff, 3))),
+        (&[0x80, 0x80, 0x80, 1, 1], Some((0x20_0000, 4))),
+    ] {
+        assert_eq!(varint::decode(bytes), expected, "{bytes:02x?}");
+        assert_eq!(varint::decode_u64(bytes), expected.map(|(value, len)| (value.into(), len)), "{bytes:02x?}");
+    }
     assert_eq!(varint::decode(&[0xff, 0xff, 0xff, 0xff, 0x10]), None, "more than 32 bits");
 }
 
@@ -170,7 +185,9 @@ fn short_ways_for_small_frames_come_to_the_same() {
                         assert_eq!(decoded, Ok(short));
                     }
                     let mut room = [0; ONE_PIECE_MAX];
-                    if let Some(frame) = spec.encode_unbound(&mut room) {
+                    let one_piece = spec.encode_unbound(&mut room);
+                    assert_eq!(one_piece.is_some(), spec.small_header().is_some() && whole.len() <= ONE_PIECE_MAX);
+                    if let Some(frame) = one_piece {
                         bind_front(frame, 1, 2);
                         assert_eq!(frame, whole);
                     }
@@ -215,6 +232,9 @@ fn optional_fields_read_back_and_say_what_this_build_cannot_return() {
             check(&header, &bytes, 3, 8192).unwrap();
             assert_eq!((header.meta(&bytes), header.flags, header.unsupported()), (meta, flags, unsupported));
             assert_eq!((header.expires(), header.meta(&bytes).expiry()), (optional.expiry.is_some(), optional.expiry));
+            assert_eq!((header.has_origin(), header.is_compressed()), (optional.origin.is_some(), optional.codec.is_some()));
+            assert_eq!(header.needs_a_closer_look(), flags & !0x08 != 0);
+            assert!(!header.is_expired_tombstone() && !header.is_sealed());
             let renamed = meta.with_namespace(7);
             assert_eq!(renamed, Meta { copied, ..Meta::new(7, flags, meta.fields) });
             assert_eq!(renamed.with_namespace(namespace), meta);
@@ -232,7 +252,53 @@ fn optional_fields_read_back_and_say_what_this_build_cannot_return() {
     assert_eq!(expired.encode(), (0x10, vec![]));
     let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::new(1, 0x10, &[]), key: b"key", value: &[] };
     let bytes = frame(&spec, 3, 8192);
-    assert_eq!(Header::decode(&bytes).map(|header| (header.flags, header.unsupported())), Ok((0x10, None)));
+    let header = Header::decode(&bytes).unwrap();
+    assert_eq!((header.flags, header.unsupported(), header.is_expired_tombstone()), (0x10, None, true));
+    assert!(!header.expires() && !header.has_origin() && !header.is_compressed() && header.needs_a_closer_look());
+}
+
+#[test]
+fn a_frame_gets_room_for_all_of_it_at_once() {
+    for (key, value) in [(0, 0), (1, 0), (0, 1), (100, 3), (3, 100)] {
+        let (key, value) = (vec![1; key], vec![2; value]);
+        let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(0), key: &key, value: &value };
+        assert!(frame(&spec, 1, 2).capacity() >= HEADER_LEN_MAX + key.len() + value.len());
+    }
+}
+
+#[cfg(feature = "encrypt")]
+#[test]
+fn a_sealed_copy_is_longer_by_its_tags_and_at_most_four_more() {
+    let key = b"key";
+    for (len, tags) in [(0, 1), (1, 1), (127, 1), (CHUNK, 1), (CHUNK + 1, 2), (2 * CHUNK, 2), (2 * CHUNK + 1, 3)] {
+        let value = vec![0; len];
+        let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(0), key, value: &value };
+        assert_eq!((tags_of(len), sealing_len(len)), (tags, tags * TAG_LEN + 4), "{len}");
+        let more = spec.sealed_len() - spec.len();
+        assert!((tags * TAG_LEN..=sealing_len(len)).contains(&more), "{len}");
+    }
+}
+
+#[cfg(feature = "encrypt")]
+#[test]
+fn the_first_piece_of_a_sealed_text_has_the_key_and_each_the_same_of_the_value() {
+    let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(0), key: &[1; 10], value: &[2; 20] };
+    let parts = spec.encode_unsealed(&mut Vec::new());
+    assert_eq!((parts.header, parts.key, parts.value, parts.tags, parts.text()), (7, 10, 20, 1, 7));
+    for (number, left, len) in [
+        (0, CHUNK + 11, CHUNK + 10),
+        (0, CHUNK + 10, CHUNK + 10),
+        (0, CHUNK + 9, CHUNK + 9),
+        (0, 0, 0),
+        (1, CHUNK + 1, CHUNK),
+        (1, CHUNK, CHUNK),
+        (1, CHUNK - 1, CHUNK - 1),
+        (2, usize::MAX, CHUNK),
+    ] {
+        assert_eq!(parts.chunk_len(number, left), len, "{number} {left}");
+    }
+    let parts = FrameSpec::control(Kind::Pad, &[0; 20]).encode_unsealed(&mut Vec::new());
+    assert_eq!((parts.text(), parts.tags, parts.is_control, parts.is_pad), (27, 1, true, true));
 }
 
 #[test]
@@ -363,4 +429,41 @@ fn values_of_control_frames_read_back() {
     assert_eq!(Next::decode(&next.encode()), Some(next));
     assert_eq!(Next::decode(&Next { extents: 0, ..next }.encode()), None, "a run of nothing");
     assert_eq!(Next::decode(&[1; 23]), None);
+}
+
+#[cfg(feature = "events")]
+#[test]
+fn an_event_is_read_in_place_as_it_is_in_parts() {
+    let bytes = event().encode();
+    let view = EventView::decode(&bytes).unwrap();
+    assert_eq!((view.number, view.version, view.time, view.id), (0x1122_3344, 7, 0x0605_0403_0201, [9; 16]));
+    assert_eq!((view.kind, view.payload), (&b"kind"[..], &b"payload"[..]));
+    assert!(view.tags().eq([(&b""[..], 0), (b"order", 300)]));
+    assert_eq!([&b""[..], b"order", b"orde"].map(|key| view.before(key)), [Some(0), Some(300), None]);
+    for cut in 0..bytes.len() - b"payload".len() {
+        assert!(EventView::decode(&bytes[..cut]).is_none(), "cut at {cut}");
+    }
+    assert_eq!((event_version(&bytes), event_version(&bytes[..16]), event_version(&bytes[..15])), (Some(7), Some(7), None));
+    // What is written says of no tag how far back it leads.
+    let near = Event { tags: event().tags.into_iter().map(|tag| Tag { distance: 0, ..tag }).collect(), ..event() };
+    let head = (view.number, view.version, view.time, view.id);
+    assert_eq!(encode_event(head, view.kind, [(&b""[..], 0), (b"order", 300)].into_iter(), view.payload), near.encode());
+    assert!(EventView::decode(&near.encode()).unwrap().tags().eq(view.tags()));
+}
+
+#[cfg(feature = "events")]
+#[test]
+fn an_event_jumps_over_the_last_piece_of_its_stream() {
+    let jumps: Vec<u64> = (0..16).map(jump_version).collect();
+    assert_eq!(jumps, [0, 0, 1, 0, 3, 4, 3, 0, 7, 8, 7, 10, 11, 10, 7, 0]);
+    assert_eq!(jump_version((1 << 40) + 3), (1 << 40) - 1 + 3);
+}
+
+#[test]
+fn the_number_of_an_event_is_one_that_may_be_assigned() {
+    use crate::limits::LOG_POSITION_MAX;
+    for (number, expected) in [(0, 0), (7, 7), (LOG_POSITION_MAX, LOG_POSITION_MAX), (LOG_POSITION_MAX + 1, LOG_POSITION_MAX)] {
+        assert_eq!(event_number(&number.to_le_bytes()), expected);
+    }
+    assert_eq!(event_number(&[1; 7]), 0);
 }

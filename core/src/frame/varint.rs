@@ -50,8 +50,8 @@ fn decode_within(bytes: &[u8], len_max: usize) -> Option<(u64, usize)> {
     // Numbers of two and three bytes do without the loop, but not in a module that is downloaded, for its size.
     match *bytes {
         _ if cfg!(target_family = "wasm") => {}
-        [low, high @ 1..0x80, ..] if low >= 0x80 => return Some((u64::from(low & 0x7f) | u64::from(high) << 7, 2)),
-        [low, mid, high @ 1..0x80, ..] if low >= 0x80 && mid >= 0x80 => {
+        [low @ 0x80..=0xff, high @ 1..0x80, ..] => return Some((u64::from(low & 0x7f) | u64::from(high) << 7, 2)),
+        [low @ 0x80..=0xff, mid @ 0x80..=0xff, high @ 1..0x80, ..] => {
             return Some((u64::from(low & 0x7f) | u64::from(mid & 0x7f) << 7 | u64::from(high) << 14, 3));
         }
         _ => {}

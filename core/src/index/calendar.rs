@@ -273,4 +273,22 @@ mod tests {
         assert!(calendar.may_be_due(0));
         assert_eq!((calendar.take_due(0), calendar.len()), (alloc::vec![slot], 0));
     }
+
+    #[test]
+    fn a_calendar_takes_the_bytes_of_its_buckets_and_of_the_room_in_them() {
+        let mut calendar = Calendar::default();
+        let bytes = |buckets: usize, slots: usize| {
+            (size_of::<Calendar>() + buckets * size_of::<Bucket>() + slots * size_of::<Slot>()) as u64
+        };
+        assert_eq!((calendar.bytes(), calendar.len()), (bytes(0, 0), 0));
+        // A bucket grows by four slots at a time, or by a sixteenth.
+        for (number, room) in [(1, 4), (4, 4), (5, 8), (64, 64), (65, 68), (80, 80), (81, 85)] {
+            while calendar.len() < number {
+                calendar.add(Slot::new(7, 16_384), 1_000_000);
+            }
+            assert_eq!(calendar.bytes(), bytes(calendar.buckets.capacity(), room), "{number} entries");
+        }
+        calendar.add(Slot::new(7, 16_384), 1 << 40);
+        assert_eq!((calendar.buckets.len(), calendar.bytes()), (2, bytes(calendar.buckets.capacity(), 89)));
+    }
 }

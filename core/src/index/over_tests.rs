@@ -185,3 +185,136 @@ fn the_memory_of_a_replaced_table_is_given_back() {
     }
     assert_eq!((Arc::strong_count(&rot), index.file_bytes(), index.len_all()), (1, 0, 50));
 }
+
+#[test]
+fn a_base_without_slots_has_none() {
+    let (base, storage) = base_of(&[]);
+    storage.write_at(AT, &[&[7; 64]]).unwrap();
+    assert_eq!((base.len(), base.file_bytes(), base.place_of(7)), (0, 0, AT));
+    for tags in [0..Slot::TAGS, 0..1, 5..Slot::TAGS] {
+        assert_eq!(base.between(&storage, tags).unwrap(), []);
+    }
+    for tag in [0, 7, Slot::TAGS - 1] {
+        let found = base.find(&storage, tag, |_| Ok(Some(())));
+        assert_eq!(found.unwrap(), None);
+    }
+}
+
+/// The first group ends with its block, after 20 slots of five bytes, and the second one with its 64th slot.
+#[test]
+fn a_group_is_read_only_where_a_slot_that_is_asked_for_may_be() {
+    let slots: Vec<Slot> = (0..100).map(|tag| Slot::new(tag, DATA_START + tag * 8)).collect();
+    let (base, storage) = base_of(&slots);
+    assert_eq!((base.file_bytes(), base.memory_bytes()), (500, (size_of::<Base>() + 3 * 4 + 3 * 8) as u64));
+    // The group before the one that begins with a tag may end with it.
+    for (tag, at) in [(0, 0), (1, 0), (19, 0), (20, 0), (21, 100), (84, 100), (85, 420), (Slot::TAGS - 1, 420)] {
+        assert_eq!(base.place_of(tag), AT + at, "{tag}");
+    }
+    storage.write_at(AT + 102, &[&[0x55]]).unwrap();
+    for (tags, damaged) in
+        [(0..20, false), (0..21, true), (5..19, false), (84..100, true), (85..100, false), (0..Slot::TAGS, true)]
+    {
+        let expected = slots.iter().copied().filter(|slot| tags.contains(&slot.tag())).collect::<Vec<Slot>>();
+        match base.between(&storage, tags.clone()) {
+            Err(Error::IndexDamaged { offset }) => assert!(damaged && offset == AT + 100, "{tags:?} {offset}"),
+            found => assert!(!damaged && found.unwrap() == expected, "{tags:?}"),
+        }
+    }
+    for (tag, damaged) in [(0, false), (19, false), (20, true), (83, true), (84, true), (85, false), (99, false)] {
+        match base.find(&storage, tag, |slot| Ok(Some(slot))) {
+            Err(Error::IndexDamaged { offset }) => assert!(damaged && offset == AT + 100, "{tag} {offset}"),
+            found => assert!(!damaged && found.unwrap() == Some(slots[tag as usize]), "{tag}"),
+        }
+    }
+}
+
+/// Then the group of a tag is far from where it would be among tags that are spread.
+#[test]
+fn slots_are_found_also_where_their_tags_are_close_to_each_other() {
+    let count = if cfg!(miri) { 200 } else { 6_000 };
+    for first in [0, 1 << 21, Slot::TAGS - count] {
+        let slots: Vec<Slot> = (first..first + count).map(|tag| Slot::new(tag, DATA_START + tag)).collect();
+        let (base, storage) = base_of(&slots);
+        for &slot in slots.iter().step_by(7) {
+            let mut asked = Vec::new();
+            let found = base.find(&storage, slot.tag(), |other| {
+                asked.push(other);
+                Ok(None::<()>)
+            });
+            assert_eq!((found.unwrap(), asked), (None, alloc::vec![slot]));
+        }
+    }
+}
+
+/// A shard of an index over a base of these slots.
+fn over(slots: &[Slot], pins: &Pins) -> (Index, MemoryStorage) {
+    let (base, storage) = base_of(slots);
+    let index = Index::default();
+    index.keep_in_file();
+    let image = ShardImage { slots: slots.to_vec(), counts: alloc::vec![(0, slots.len() as u64)], expiring: Vec::new() };
+    index.lock_shard(3).load_over(pins, image, base, slots);
+    (index, storage)
+}
+
+fn hash_of(tag: u64) -> KeyHash {
+    KeyHash(3 << 56 | tag << 34)
+}
+
+#[test]
+fn masked_slots_take_a_table_that_grows_by_a_half_of_what_they_need() {
+    let pins = Pins::default();
+    let slots: Vec<Slot> = (0..60).map(|tag| Slot::new(tag << 16, DATA_START + tag * 8)).collect();
+    let (index, _) = over(&slots, &pins);
+    let mut lines = Vec::new();
+    for slot in &slots[..50] {
+        let mut shard = index.lock_shard(3);
+        assert!(shard.remove(&pins, hash_of(slot.tag()), 0, slot.offset()));
+        assert!(!shard.remove(&pins, hash_of(slot.tag()), 0, slot.offset()), "it is gone");
+        // The table itself has a line.
+        lines.push(shard.newer_bytes() / 64 - 1);
+    }
+    assert_eq!(lines, [&[1; 7][..], &[3; 14], &[6; 21], &[11; 8]].concat());
+    assert_eq!((index.len_all(), index.lock_shard(3).count(0)), (10, 10));
+}
+
+/// What is asked of the slots of a tag, and the answer, while `change` is made as the numbered question is asked.
+fn asked(count: u64, number: usize, wanted: u64, change: impl Fn(&Index, &Pins)) -> (Vec<u64>, Option<u64>) {
+    let pins = Pins::default();
+    let slots: Vec<Slot> = (0..count).map(|number| Slot::new(5, DATA_START + number)).collect();
+    let (index, storage) = over(&slots, &pins);
+    // The last one is masked from the start on.
+    assert!(index.lock_shard(3).remove(&pins, hash_of(5), 0, DATA_START + count - 1));
+    let mut asked = Vec::new();
+    let found = index.find_anywhere(&storage, &pins.pin(), hash_of(5), |offset| {
+        asked.push(offset - DATA_START);
+        if asked.len() == number {
+            change(&index, &pins);
+        }
+        Ok((offset == DATA_START + wanted).then_some(wanted))
+    });
+    (asked, found.unwrap())
+}
+
+#[test]
+fn a_reader_who_meets_masked_slots_looks_again_until_there_are_no_more_of_them() {
+    let nothing = |_: &Index, _: &Pins| ();
+    assert_eq!(asked(3, 0, 1, nothing), (alloc::vec![0, 1], Some(1)));
+    assert_eq!(asked(3, 0, 9, nothing), (alloc::vec![0, 1, 0, 1], None));
+    assert_eq!(asked(1, 0, 9, nothing), (Vec::new(), None));
+    // Replaced behind the look into the table, and in front of that into the base.
+    let replace =
+        |index: &Index, pins: &Pins| assert!(index.lock_shard(3).replace(pins, hash_of(5), DATA_START + 1, DATA_START + 9));
+    assert_eq!(asked(3, 1, 9, replace), (alloc::vec![0, 9], Some(9)));
+    // Removed at the second look: there are more masked slots then, and the third look has as many.
+    let remove = |index: &Index, pins: &Pins| assert!(index.lock_shard(3).remove(pins, hash_of(5), 0, DATA_START + 1));
+    assert_eq!(asked(3, 3, 9, remove), (alloc::vec![0, 1, 0, 0], None));
+    // Without a masked slot one look is enough.
+    let pins = Pins::default();
+    let (index, storage) = over(&[Slot::new(5, DATA_START), Slot::new(5, DATA_START + 1)], &pins);
+    let mut count = 0;
+    let found = index.find_anywhere(&storage, &pins.pin(), hash_of(5), |_| {
+        count += 1;
+        Ok(None::<()>)
+    });
+    assert_eq!((found.unwrap(), count), (None, 2));
+}

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 use super::*;
 use crate::limits::DATA_START;
@@ -342,4 +342,87 @@ fn replaced_tables_wait_for_their_readers() {
     drop(reader);
     (0..2).for_each(|_| index.reclaim(&pins));
     assert_eq!(index.bytes() - empty, 5 * 64);
+}
+
+#[test]
+fn a_slot_that_is_empty_or_dead_is_none_of_the_tag_that_is_zero() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let [zero, one] = [0, 1].map(|tag: u64| KeyHash(7 << 56 | tag << (56 - slot::TAG_BITS)));
+    let first = |hash: KeyHash| index.first_slot(&pins.pin(), hash);
+    index.lock(one).insert(&pins, one, 0, DATA_START);
+    assert_eq!((first(zero), first(one)), (None, Some(DATA_START)), "beside empty slots");
+    // The line is full from here on: what is removed from it is dead.
+    (1..8).for_each(|number| index.lock(one).insert(&pins, one, 0, DATA_START + number));
+    for number in [0, 3] {
+        assert!(index.lock(one).remove(&pins, one, 0, DATA_START + number));
+    }
+    assert_eq!((first(zero), first(one)), (None, Some(DATA_START + 1)), "beside dead slots");
+    index.lock(zero).insert(&pins, zero, 0, DATA_START + 100);
+    assert_eq!((first(zero), first(one)), (Some(DATA_START + 100), Some(DATA_START + 1)));
+    assert!(index.lock(zero).remove(&pins, zero, 0, DATA_START + 100));
+    assert_eq!(first(zero), None);
+}
+
+#[test]
+fn a_table_has_the_lines_that_its_records_need_at_its_load() {
+    use super::shard::{is_full, lines_after_growth, lines_for};
+    assert_eq!(
+        [(6, 8), (7, 8), (8, 8), (13, 16), (14, 16)].map(|(used, slots)| is_full(used, slots)),
+        [false, true, true, false, true]
+    );
+    assert_eq!([0, 1, 4, 5, 14, 15, 700].map(lines_after_growth), [1, 2, 2, 3, 4, 5, 151]);
+    assert_eq!([0, 1, 6, 7, 12, 13, 600].map(lines_for), [1, 2, 2, 3, 3, 4, 101]);
+    let (index, pins) = (Index::default(), Pins::default());
+    let empty = index.bytes();
+    let slots = (0..13).map(|tag| Slot::new(tag, DATA_START + tag)).collect();
+    index.lock_shard(3).load(&pins, ShardImage { slots, counts: alloc::vec![(0, 13)], expiring: Vec::new() });
+    assert_eq!((index.bytes() - empty, index.len_all()), (4 * 64, 13));
+}
+
+#[test]
+fn a_copy_is_sorted_and_names_each_slot_that_has_changed_once() {
+    let slots = |tags: &[u64]| tags.iter().map(|&tag| Slot::new(tag, DATA_START)).collect::<Vec<Slot>>();
+    let expiring = |tags: &[u64]| alloc::vec![Expiring { from: 5, slots: slots(tags) }];
+    let mut image = ShardImage { slots: slots(&[3, 1, 2]), counts: Vec::new(), expiring: expiring(&[9, 8]) };
+    image.sort();
+    assert_eq!((image.slots, image.expiring), (slots(&[1, 2, 3]), expiring(&[8, 9])));
+    let (added, removed) = (slots(&[2, 1, 2]), slots(&[9, 8, 9, 8]));
+    let mut changes = ShardChanges { added, removed, counts: Vec::new(), expiring: expiring(&[2, 1]) };
+    changes.sort();
+    assert_eq!((changes.added, changes.removed, changes.expiring), (slots(&[1, 2]), slots(&[8, 9]), expiring(&[1, 2])));
+}
+
+#[test]
+fn a_dump_of_changes_has_the_new_records_that_expire_and_all_counts() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let hashes: Vec<KeyHash> = (0..).map(hash).filter(|hash| hash.shard() == 9).take(21).collect();
+    let slot = |number: usize| hashes[number].slot(DATA_START + number as u64);
+    let mut shard = index.lock_shard(9);
+    for (number, &hash) in hashes[..20].iter().enumerate() {
+        shard.insert(&pins, hash, 0, DATA_START + number as u64);
+    }
+    shard.expires(slot(3), 1_000_000);
+    shard.expires(slot(4), 2_000_000);
+    let expiring = |all: &[Expiring]| Slot::sort(all.iter().flat_map(|one| one.slots.clone()).collect());
+    let is_new = |offset: u64| offset >= DATA_START + 20;
+    match shard.dump(&nothing(), Some(&is_new)).unwrap() {
+        Dump::Whole(image) => {
+            assert_eq!(
+                (expiring(&image.expiring), image.counts),
+                (Slot::sort(Vec::from([slot(3), slot(4)])), Vec::from([(0, 20)]))
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    shard.end_dump(true);
+    shard.insert(&pins, hashes[20], 7, DATA_START + 20);
+    shard.expires(slot(20), 1_500_000);
+    match shard.dump(&nothing(), Some(&is_new)).unwrap() {
+        Dump::Changes(changes) => {
+            assert_eq!((&changes.added[..], &changes.removed[..]), (&[slot(20)][..], &[][..]));
+            assert_eq!((expiring(&changes.expiring), changes.counts), (Vec::from([slot(20)]), Vec::from([(0, 20), (7, 1)])));
+            assert!(changes.expiring.iter().all(|one| one.from <= 1_500_000));
+        }
+        other => panic!("{other:?}"),
+    }
 }

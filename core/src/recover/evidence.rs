@@ -175,6 +175,27 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_has_the_one_shape_that_marks_are_written_in() {
+        for (shape, expected) in [
+            ([3, 0, 16], true),
+            ([0x83, 0, 32], cfg!(feature = "encrypt")),
+            ([3, 0, 32], false),
+            ([0x83, 0, 16], false),
+            ([3, 1, 16], false),
+            ([4, 0, 16], false),
+            ([0; 3], false),
+        ] {
+            assert_eq!(is_mark(&shape), expected, "{shape:02x?}");
+        }
+        // No engine writes one with a key.
+        for (key, expected) in [(&b""[..], 99), (b"k", 0)] {
+            let (mut frame, value) = (Vec::new(), Mark { synced: 99, clock: 0 }.encode());
+            FrameSpec { key, ..FrameSpec::control(Kind::Mark, &value) }.encode_into(&mut frame, 7, 0);
+            assert_eq!(marks(&frame, 7, 0, frame.len()), expected);
+        }
+    }
+
+    #[test]
     #[cfg_attr(miri, ignore = "millions of steps of safe code")]
     fn what_was_used_ends_with_the_last_byte_that_is_not_zero() {
         let piece = PIECE as usize;

@@ -244,3 +244,6 @@ impl Replay<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

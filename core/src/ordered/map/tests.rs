@@ -452,3 +452,23 @@ fn walks_and_writers_read_parts_beside_each_other() {
         assert_eq!(listed(&map, Bound::Unbounded), all);
     }
 }
+
+/// A writer has put the second half of a leaf into another one, where it has changed already, and the first one still has all keys.
+#[test]
+fn a_walk_takes_the_keys_behind_the_cut_of_a_leaf_from_the_new_leaf() {
+    let map = Map::new();
+    for number in 1..=4_u8 {
+        map.put(&[number], number.into(), &NoParts).unwrap();
+    }
+    let guard = epoch::pin();
+    let block = |keys: &[(&'static [u8], u64)]| Content::Keys(Block::of(keys.iter().copied()));
+    map.begun.fetch_add(1, Ordering::Release);
+    map.add(Key::new(&[3]), Leaf::new(block(&[(&[3], 30), (&[3, 5], 35)])), &guard);
+    let expected = [(&[1][..], 1), (&[2], 2), (&[3], 30), (&[3, 5], 35)].map(|(key, offset)| (key.to_vec(), offset));
+    let seen = || [listed(&map, Bound::Unbounded), listed_back(&map, Bound::Unbounded)];
+    assert_eq!(seen(), [expected.to_vec(), expected.to_vec()], "while the leaf is cut");
+    assert_eq!(listed(&map, Bound::Included(&[3])), expected[2..]);
+    map.leaves.get(&Key::new(&[]), &guard).unwrap().value().lock().replace(block(&[(&[1], 1), (&[2], 2)]), &guard);
+    map.done.fetch_add(1, Ordering::Release);
+    assert_eq!(seen(), [expected.to_vec(), expected.to_vec()], "afterwards");
+}

@@ -198,3 +198,32 @@ fn history_is_read_around_and_never_written_over() {
     db.compact().unwrap();
     assert_eq!((held, db.stats().unwrap().history_bytes, db.len().unwrap()), (4096, 0, all as u64 + 1));
 }
+
+/// The figures are those of the list, as the snapshot has them.
+#[test]
+fn r6_a_list_that_is_made_again_tells_how_much_of_each_segment_counts() {
+    let (db, storage) = open(&[]).unwrap();
+    for key in 0..60_u8 {
+        db.insert([key], [key; 200]).unwrap();
+    }
+    for key in 0..5_u8 {
+        db.remove([key]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    let mut bytes = storage.to_vec();
+    drop(db);
+    let figures = |bytes: &[u8]| {
+        let storage = MemoryStorage::from_vec(bytes.to_vec());
+        let crate::log::Front::Store(pair) = crate::log::read_superblocks(&storage).unwrap() else { panic!("a new store") };
+        let chain = crate::recover::Chain::follow(&storage, &pair).unwrap();
+        let figures = chain.listed.figures.iter().map(|figures| (figures.live, figures.tombstones));
+        (chain.damaged_list, figures.collect::<Vec<_>>())
+    };
+    let (_, whole) = figures(&bytes);
+    let list = list_of(&bytes);
+    bytes[list + 20] ^= 4;
+    assert_eq!(figures(&bytes), (true, whole.clone()));
+    let sums = whole.iter().fold((0, 0), |sums, figures| (sums.0 + figures.0, sums.1 + figures.1));
+    assert_eq!(sums, (55 * 209, 5 * 8));
+    assert!(whole.len() > 2);
+}

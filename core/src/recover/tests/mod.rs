@@ -10,6 +10,7 @@ mod followed;
 mod forged;
 mod headers;
 mod lists;
+mod replayed;
 mod standing;
 mod unlisted;
 
