@@ -103,7 +103,10 @@ impl Moves {
 mod tests {
     use super::*;
 
-    fn taken(moves: &mut Moves) -> Vec<(u32, Vec<(Vec<u8>, u64, u64)>)> {
+    /// Key, place before and place now.
+    type Taken = (Vec<u8>, u64, u64);
+
+    fn taken(moves: &mut Moves) -> Vec<(u32, Vec<Taken>)> {
         let mut taken = Vec::new();
         moves.take(|namespace, moves| {
             assert!(moves.iter().all(|moved| moved.head == head_of(moved.key)));
