@@ -143,25 +143,32 @@ mod events {
     use crate::{Db, Expected, NewEvent};
     use alloc::vec::Vec;
 
-    /// The key and the value of the only event.
-    fn event_of(db: &Db) -> (u32, Vec<u8>, Vec<u8>) {
+    struct Record {
+        namespace: u32,
+        key: Vec<u8>,
+        value: Vec<u8>,
+    }
+
+    /// The only event.
+    fn event_of(db: &Db) -> Record {
         let engine = &db.store().engine;
         let stored = engine.events().unwrap().by_number(&engine.log, 1).unwrap().unwrap();
-        (stored.namespace(), stored.frame().key().to_vec(), stored.frame().value().to_vec())
+        let (key, value) = (stored.frame().key().to_vec(), stored.frame().value().to_vec());
+        Record { namespace: stored.namespace(), key, value }
     }
 
     /// Stranded is a copy of the event, changed by `change`.
-    fn kept_behind(change: &dyn Fn(&mut u32, &mut Vec<u8>, &mut Vec<u8>)) -> (u64, bool) {
+    fn kept_behind(change: &dyn Fn(&mut Record)) -> (u64, bool) {
         let front = |db: &Db| {
             let event = NewEvent::new("of a type", [5; 40]);
             db.events("log").unwrap().append("stream", Expected::NoStream, [event]).unwrap();
         };
         let behind = |db: &Db| {
-            let (mut namespace, mut key, mut value) = event_of(db);
-            change(&mut namespace, &mut key, &mut value);
-            let mut meta = Meta::plain(namespace);
+            let mut copy = event_of(db);
+            change(&mut copy);
+            let mut meta = Meta::plain(copy.namespace);
             meta.copied = true;
-            let frame = FrameSpec { kind: Kind::Event, continues: false, meta, key: &key, value: &value };
+            let frame = FrameSpec { kind: Kind::Event, continues: false, meta, key: &copy.key, value: &copy.value };
             db.store().engine.log.append_one(&frame, Purpose::Store).unwrap();
         };
         kept(damaged([builder(), builder()], &front, &behind))
@@ -169,10 +176,10 @@ mod events {
 
     #[test]
     fn a_copy_of_an_event_keeps_no_segment_and_any_other_event_does() {
-        assert_eq!(kept_behind(&|_, _, _| {}), (1, false));
-        assert_eq!(kept_behind(&|namespace, _, _| *namespace += 1), (1, true));
-        assert_eq!(kept_behind(&|_, key, _| key[0] ^= 1), (1, true));
-        assert_eq!(kept_behind(&|_, _, value| *value.last_mut().unwrap() ^= 1), (1, true));
-        assert_eq!(kept_behind(&|_, _, value| value[0] ^= 2), (1, true), "the number of an event that is not there");
+        assert_eq!(kept_behind(&|_| {}), (1, false));
+        assert_eq!(kept_behind(&|event| event.namespace += 1), (1, true));
+        assert_eq!(kept_behind(&|event| event.key[0] ^= 1), (1, true));
+        assert_eq!(kept_behind(&|event| *event.value.last_mut().unwrap() ^= 1), (1, true));
+        assert_eq!(kept_behind(&|event| event.value[0] ^= 2), (1, true), "the number of an event that is not there");
     }
 }
