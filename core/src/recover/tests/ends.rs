@@ -153,7 +153,7 @@ fn a_trailer_is_lost_unless_it_was_synced() {
 fn a_header_is_torn_unless_it_was_synced() {
     let (mut file, first, second, _) = across(true);
     let torn = |file: &Drawn| file.chain().unwrap().torn_headers.iter().map(|(offset, _)| *offset).collect::<Vec<_>>();
-    assert_eq!(torn(&file), []);
+    assert_eq!(torn(&file), [0_u64; 0]);
     file.tear_header(&first);
     file.tear_header(&second);
     for (synced, expected) in [
@@ -239,10 +239,10 @@ fn segments_across_the_log_or_in_front_of_its_checkpoint_are_not_kept() {
     let behind = BASE + 8192;
     assert_eq!(at(5, behind, 1), [behind]);
     assert_eq!(at(5, BASE + 4097, 1), [BASE + 4097]);
-    assert_eq!(at(5, BASE + 4096, 1), [], "at the same position as the last segment");
-    assert_eq!(at(5, BASE, 1), [], "in front of the checkpoint");
+    assert_eq!(at(5, BASE + 4096, 1), [0_u64; 0], "at the same position as the last segment");
+    assert_eq!(at(5, BASE, 1), [0_u64; 0], "in front of the checkpoint");
     assert_eq!(at(0, behind, 2), [behind], "across a segment that is not read");
-    assert_eq!(at(0, behind, 3), [], "across the last segment");
+    assert_eq!(at(0, behind, 3), [0_u64; 0], "across the last segment");
 }
 
 #[test]
