@@ -193,3 +193,6 @@ impl Log {
         Ok(self.storage.write_at(at, &[frame.as_slice(), &next])?)
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

@@ -122,3 +122,6 @@ impl Log {
         Ok(Placed { offset: active.position, len: self.len_of(&frame) })
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

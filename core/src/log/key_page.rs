@@ -129,3 +129,6 @@ impl Log {
         Ok(())
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

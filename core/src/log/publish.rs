@@ -153,3 +153,6 @@ impl Log {
         self.tail.lock().snapshot.clone()
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

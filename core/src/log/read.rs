@@ -477,3 +477,6 @@ impl Log {
 fn too_long(offset: u64) -> Error {
     Error::corrupt(offset, "a record that reaches past the end of the file")
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

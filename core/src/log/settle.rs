@@ -80,3 +80,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

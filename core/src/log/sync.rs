@@ -197,3 +197,6 @@ impl Log {
         Ok(achieved)
     }
 }
+
+#[cfg(all(test, feature = "testing", feature = "std"))]
+mod tests;

@@ -112,3 +112,6 @@ impl Log {
         Ok(self.storage.write_at(offset, &[bytes])?)
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

@@ -180,3 +180,50 @@ fn the_number_of_the_next_event_moves_on_only_with_the_append() {
     assert!(matches!(failed, Err(Error::Storage(_))));
     assert_eq!((log.next_event(), log.is_poisoned()), (5, true));
 }
+
+#[test]
+fn each_superblock_says_what_was_acted_on_and_how_many_headers_there_are() {
+    let storage = MemoryStorage::new();
+    let db = opened(&storage);
+    let log = &db.store().engine.log;
+    db.insert("a", "1").unwrap();
+    let before = log.superblock();
+    log.acted_on(1000);
+    db.store().engine.log.seal_active().unwrap();
+    db.insert("b", "2").unwrap();
+    log.flip(&|superblock| superblock).unwrap();
+    let now = superblocks(&storage).current;
+    assert_eq!((before.clock, now.clock), (0, 1000));
+    assert_eq!((now.headers, log.headers_so_far()), (before.headers + 2, before.headers + 2));
+    log.lower_floor(500);
+    log.flip(&|superblock| superblock).unwrap();
+    assert_eq!(superblocks(&storage).current.clock, 500);
+}
+
+#[test]
+fn a_commit_that_cannot_be_written_leaves_the_end_of_the_log_where_it_was() {
+    use crate::storage::StorageErrorKind;
+    use crate::storage::fault::{Effect, Fault, Io};
+    let (value, state) = ([5; 1500], |log: &super::super::Log| {
+        let tail = log.tail.lock();
+        let bases: Vec<u64> = tail.segments.values().map(|segment| segment.base).collect();
+        (bases, tail.active.map(|active| active.position), log.end())
+    });
+    for nth in 1.. {
+        let storage = FaultStorage::new(MemoryStorage::new());
+        let db = opened(&storage);
+        let log = &db.store().engine.log;
+        db.insert("a", [1; 1000]).unwrap();
+        let (before, mut placed) = (state(log), Vec::new());
+        storage.arm(Fault::nth(nth, Io::Write, Effect::Error(StorageErrorKind::Other)));
+        // It begins in the active segment and goes on in the two behind it.
+        let frames = [frame(&value, true), frame(&value, true), frame(&value, true), frame(&value, false)];
+        if log.append(&frames, Purpose::Store, &mut placed).is_ok() {
+            assert_eq!((log.segment_count(), placed.len()), (3, 4));
+            assert!(nth > 6);
+            break;
+        }
+        assert_eq!((state(log), log.is_poisoned()), (before, true), "write {nth}");
+        assert!(log.tail.lock().scratch.is_empty());
+    }
+}

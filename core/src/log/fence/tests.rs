@@ -1,5 +1,5 @@
 //! Which runs of earlier sessions a session leaves alone.
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 use super::*;
 use crate::Db;
 
@@ -181,6 +181,103 @@ mod shared {
             Standing { retired: 3, ..before.clone() },
         ] {
             assert!(!grown.is_as_before(&before));
+        }
+    }
+
+    fn builder(is_sealed: bool) -> crate::Builder {
+        let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(false);
+        #[cfg(feature = "encrypt")]
+        let builder = if is_sealed { builder.encryption_key([8; 32]) } else { builder };
+        #[cfg(not(feature = "encrypt"))]
+        let _ = is_sealed;
+        builder
+    }
+
+    fn opened(file: &FaultStorage<MemoryStorage>, is_sealed: bool) -> Db {
+        builder(is_sealed).open_storage(Box::new(file.clone())).unwrap()
+    }
+
+    #[test]
+    fn the_last_segment_of_an_earlier_session_is_left_to_it_unless_it_has_closed_the_store() {
+        for (is_sealed, is_closed) in [(false, true), (false, false), (true, true), (true, false)] {
+            let file = FaultStorage::new(MemoryStorage::new());
+            file.set_shared(true);
+            let db = opened(&file, is_sealed);
+            db.insert("a", "value").unwrap();
+            let last = db.store().engine.log.segments().last().copied().unwrap();
+            if is_closed {
+                db.close().unwrap();
+            } else {
+                core::mem::forget(db);
+            }
+            let db = opened(&file, is_sealed);
+            db.insert("b", "value").unwrap();
+            let tail = db.store().engine.log.tail.lock();
+            let is_left = tail.space.barred.iter().any(|run| (run.extent, run.extents) == (last.extent, last.extents));
+            assert_eq!(is_left, !is_closed, "sealed: {is_sealed}");
+            drop(tail);
+            core::mem::forget(db);
+        }
+    }
+
+    #[test]
+    fn who_takes_a_store_over_puts_its_superblock_into_both_slots_behind_a_step_drawn_at_random() {
+        let (db, file) = begun();
+        let log = &db.store().engine.log;
+        let fence = log.fence().unwrap();
+        let mut pair = log.with_superblocks(|pair| *pair);
+        for (len, writes) in [(DATA_START + 1, 2), (DATA_START, 2), (DATA_START - 1, 3)] {
+            file.inner().set_len(len).unwrap();
+            let before = pair;
+            let drawn = xxhash_rust::xxh3::xxh3_64_with_seed(&log.entropy.to_le_bytes(), before.current.generation);
+            file.reset_counts();
+            log.contend(fence, &mut pair).unwrap();
+            let first = before.current.generation + 1 + drawn % (CONTENDERS - 4);
+            assert_eq!((pair.slot, pair.current), (before.slot, Superblock { generation: first + 1, ..before.current }));
+            assert!(first - before.current.generation < STEP);
+            let slots = read_slots(&file).unwrap();
+            let generation = |slot: SuperblockSlot| Superblock::generation_and_session_of(slots.of(slot), slot).unwrap().0;
+            assert_eq!((generation(pair.slot.other()), generation(pair.slot)), (first, first + 1));
+            assert_eq!((file.len().unwrap(), file.counts().writes), (len.max(DATA_START), writes));
+        }
+        core::mem::forget(db);
+    }
+
+    #[test]
+    fn nobody_takes_over_a_store_one_of_whose_slots_is_not_as_it_was_found() {
+        for slot in [SuperblockSlot::A, SuperblockSlot::B] {
+            let (db, file) = begun();
+            let log = &db.store().engine.log;
+            let mut pair = log.with_superblocks(|pair| *pair);
+            file.write_at(slot.offset(), &[&late(log, slot)]).unwrap();
+            file.reset_counts();
+            assert!(matches!(log.contend(log.fence().unwrap(), &mut pair), Err(Error::Fenced)));
+            assert_eq!(file.counts().writes, 0);
+            core::mem::forget(db);
+        }
+    }
+
+    #[cfg(feature = "encrypt")]
+    #[test]
+    fn a_damaged_copy_of_the_page_of_keys_is_written_again_in_front_of_the_first_append() {
+        use crate::unlock::{PAGE_LEN, PAGE_PLACES};
+        for place in PAGE_PLACES {
+            let file = FaultStorage::new(MemoryStorage::new());
+            file.set_shared(true);
+            let db = opened(&file, true);
+            db.insert("a", "value").unwrap();
+            db.close().unwrap();
+            let page = || {
+                let mut page = alloc::vec![0; PAGE_LEN];
+                file.read_at(place, &mut page).unwrap();
+                page
+            };
+            let whole = page();
+            file.write_at(place + 100, &[&[!page()[100]]]).unwrap();
+            let db = opened(&file, true);
+            assert!(page() != whole, "opening writes nothing");
+            db.insert("b", "value").unwrap();
+            assert!(page() == whole, "the copy at {place}");
         }
     }
 }

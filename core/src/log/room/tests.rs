@@ -165,3 +165,28 @@ fn a_plan_that_finds_no_room_leaves_the_free_extents_as_they_were() {
     log.append(&four[1..], Purpose::Store, &mut placed).unwrap();
     assert_eq!((free(log).len(), placed.len()), (1, 3), "the reserve is left");
 }
+
+#[test]
+fn extents_that_are_taken_are_backed_and_those_that_cannot_be_are_passed_over() {
+    let (db, medium) = store();
+    let log = &db.store().engine.log;
+    let take = |bytes: u64| log.take(&mut log.tail.lock(), bytes, Purpose::BookKeeping);
+    let run = |extent, extents| Run { extent, extents, fresh: false, backed: true };
+    let unbacked = [(3, false), (4, true), (5, false), (6, true), (7, true)];
+    with_free(log, 9, &unbacked, |_| {
+        let len = medium.len().unwrap();
+        assert_eq!(take(1).unwrap(), run(3, 1));
+        assert_eq!((medium.len().unwrap(), take(4096).unwrap()), (len.max(log.geometry.start(4)), run(4, 1)));
+        assert_eq!(take(4097).unwrap(), run(5, 2));
+        assert_eq!(free(log), [(7, true)]);
+    });
+    with_free(log, 9, &unbacked, |log| {
+        medium.inner().set_len(log.geometry.start(3)).unwrap();
+        medium.set_capacity(Some(log.geometry.start(3)));
+        assert_eq!(take(1).unwrap(), run(4, 1), "the host has no space for the first one");
+        assert_eq!(free(log), [(3, false), (5, false), (6, true), (7, true)]);
+        assert!(matches!(take(4 * 4096), Err(Error::NoSpace)));
+        assert_eq!(free(log), [(3, false), (5, false), (6, true), (7, true)]);
+    });
+    core::mem::forget(db);
+}

@@ -102,3 +102,64 @@ fn a_snapshot_at_the_end_moves_down_to_a_run_in_front_of_it_that_is_as_long() {
     assert!(!could(&[2, 3], &[]) && !could(&[8, 9], &[(6, 2)]));
     core::mem::forget(db);
 }
+
+/// How long the file is behind a trim of so many extents of 4 KiB, without what is in front of them, and how many ranges were discarded.
+fn trimmed(total: u32, snapshot: &[(u32, u32, u64)], active: Option<(u32, u32, u64)>) -> (u64, u64) {
+    let (db, medium) = store();
+    let log = &db.store().engine.log;
+    let start = |extent: u32| log.geometry.start(extent);
+    let mut space = Space::new(log.geometry);
+    space.total = total;
+    medium.set_len(start(total)).unwrap();
+    {
+        let mut tail = log.tail.lock();
+        let segment = |&(extent, extents, used): &(u32, u32, u64)| SnapshotSegment {
+            extent,
+            extents,
+            salt: 1,
+            end: start(extent) + used,
+            own: true,
+        };
+        (tail.space, tail.snapshot) = (space, snapshot.iter().map(segment).collect());
+        let mut last = tail.active.unwrap();
+        tail.active = active.map(|(extent, extents, used)| {
+            (last.segment.extent, last.segment.extents, last.position) = (extent, extents, start(extent) + used);
+            last
+        });
+    }
+    medium.reset_counts();
+    log.trim().unwrap();
+    let result = (medium.len().unwrap() - start(0), medium.counts().discards);
+    core::mem::forget(db);
+    result
+}
+
+#[test]
+fn on_closing_the_file_is_cut_behind_the_last_byte_in_its_last_extent() {
+    const LAST: u64 = 9 * 4096;
+    let len = |snapshot: &[(u32, u32, u64)], active| trimmed(10, snapshot, active).0;
+    // A snapshot ends there, with a byte of it or more.
+    assert_eq!([1, 100, 4095, 4096].map(|used| len(&[(9, 1, used)], None)), [1, 100, 4095, 4096].map(|used| LAST + used));
+    assert_eq!([4096, 4097, 2 * 4096].map(|used| len(&[(8, 2, used)], None)), [10 * 4096, LAST + 1, 10 * 4096]);
+    assert_eq!(len(&[(9, 1, 50), (2, 1, 4096)], None), LAST + 50);
+    assert_eq!((len(&[(2, 1, 100)], None), len(&[], None)), (10 * 4096, 10 * 4096), "nothing that it has ends there");
+    // The log does: at least a byte of the last extent stays.
+    assert_eq!([1, 100, 4096].map(|used| len(&[], Some((9, 1, used)))), [1, 100, 4096].map(|used| LAST + used));
+    assert_eq!([4000, 4096, 4097, 4098].map(|used| len(&[], Some((8, 2, used)))), [1, 1, 1, 2].map(|used| LAST + used));
+    assert_eq!((len(&[], Some((8, 1, 100))), len(&[(9, 1, 70)], Some((8, 1, 100)))), (10 * 4096, LAST + 70));
+}
+
+#[test]
+fn long_unused_ends_in_front_of_the_last_extent_are_discarded() {
+    let least = REST_LEAST / BLOCK;
+    let (total, long) = (40, least as u32 + 3);
+    let discards = |snapshot: &[(u32, u32, u64)], active| trimmed(total, snapshot, active).1;
+    let last = total - long;
+    // From the next block on.
+    for (used, expected) in [(3 * BLOCK - 1, 1), (3 * BLOCK, 1), (3 * BLOCK + 1, 0)] {
+        assert_eq!(discards(&[(2, long, used)], None), expected, "behind {used} bytes of a snapshot");
+        assert_eq!(discards(&[], Some((2, long, used))), expected, "behind {used} bytes of the log");
+        assert_eq!((discards(&[(last, long, used)], None), discards(&[], Some((last, long, used)))), (0, 0), "that is cut");
+    }
+    assert_eq!(discards(&[(2, long, 1), (last, long, 1)], Some((2, long, 1))), 2);
+}
