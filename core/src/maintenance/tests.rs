@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 mod again;
+#[cfg(all(feature = "std", not(shuttle)))]
+mod ahead;
+#[cfg(feature = "events")]
+mod carried;
 mod dated;
 #[cfg(feature = "testing")]
 mod due;
@@ -14,6 +18,8 @@ mod held;
 mod named;
 #[cfg(feature = "compress")]
 mod recoded;
+#[cfg(all(feature = "encrypt", feature = "compress"))]
+mod resealed;
 #[cfg(feature = "events")]
 mod retained;
 #[cfg(feature = "testing")]
@@ -21,6 +27,8 @@ mod room;
 mod sifting;
 #[cfg(feature = "testing")]
 mod stranded;
+#[cfg(all(feature = "std", not(shuttle)))]
+mod unasked;
 
 use super::choose;
 use crate::Db;
