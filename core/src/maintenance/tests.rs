@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 mod again;
+#[cfg(all(feature = "std", not(shuttle)))]
+mod ahead;
+#[cfg(feature = "events")]
+mod carried;
 mod checkpoint;
 mod dated;
 #[cfg(feature = "testing")]
@@ -22,6 +26,8 @@ mod making_room;
 mod named;
 #[cfg(feature = "compress")]
 mod recoded;
+#[cfg(all(feature = "encrypt", feature = "compress"))]
+mod resealed;
 #[cfg(feature = "events")]
 mod retained;
 #[cfg(feature = "testing")]
@@ -30,6 +36,8 @@ mod sifting;
 mod steps;
 #[cfg(feature = "testing")]
 mod stranded;
+#[cfg(all(feature = "std", not(shuttle)))]
+mod unasked;
 
 use super::choose;
 use crate::Db;

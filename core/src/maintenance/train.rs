@@ -161,3 +161,6 @@ fn dictionary_of(samples: &Samples, (old, lengths): (Option<&Dictionary>, Length
     let is_worth_it = saved * SAVES_PARTS >= before && saved > 0 && in_all >= SAVES_TIMES * new.bytes.len() as u64;
     if is_worth_it { new.bytes.into_vec() } else { Vec::new() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,6 +87,31 @@ fn a_record_that_has_expired_leaves_nothing_where_nothing_older_is_left_or_it_wa
     assert_eq!((tombstones(&db), db.get("key").unwrap().unwrap()), (Vec::new(), b"newest".to_vec()));
 }
 
+/// The record is in the index no more, whether the latest expiry that was acted on is its own or a later one.
+#[test]
+fn a_record_that_was_swept_leaves_a_tombstone_in_front_of_what_it_had_replaced() {
+    for latest in [EXPIRY, EXPIRY + 5] {
+        let clock = TestClock::new(START);
+        let (db, segments) = three_segments(&clock);
+        db.insert_with_ttl("another", "value", Ttl::At(latest)).unwrap();
+        clock.set(latest);
+        assert_eq!((db.sweep_expired().unwrap(), db.store().engine.log.clock.floor()), (2, latest));
+        let report = db.store().compact_one(&segments[1], &mut |_| {}).unwrap();
+        assert_eq!((report.records_copied, tombstones(&db)), (1, Vec::from([report.bytes_copied])));
+        assert_eq!(db.get("key").unwrap(), None);
+    }
+}
+
+#[test]
+fn a_record_that_was_removed_before_it_expired_leaves_nothing_but_the_tombstone_of_that() {
+    let clock = TestClock::new(START);
+    let (db, segments) = three_segments(&clock);
+    assert!(db.remove("key").unwrap());
+    clock.set(EXPIRY + 1);
+    let report = db.store().compact_one(&segments[1], &mut |_| {}).unwrap();
+    assert_eq!((report.segments_retired, report.records_copied, tombstones(&db).len()), (1, 0, 1));
+}
+
 #[test]
 fn a_record_that_has_expired_is_copied_for_a_snapshot_that_shows_it() {
     let clock = TestClock::new(START);

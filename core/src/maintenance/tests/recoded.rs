@@ -1,8 +1,12 @@
 //! Which values a compaction compresses, and which segments are worth that.
 
+use crate::compress::{Entry, List};
 use crate::frame::Codec;
 use crate::log::Segment;
+use crate::maintenance::compressed::Compressor;
+use crate::maintenance::copy;
 use crate::storage::{MemoryStorage, Storage};
+use crate::store::Listed;
 use crate::{Builder, Compression, Db, Namespace};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -35,8 +39,12 @@ fn codec(db: &Db, key: &str) -> Option<Codec> {
 
 /// How a compaction would compress it; `None` if it stays as it is.
 fn recoded(db: &Db, key: &str) -> Option<Option<Codec>> {
+    recoded_by(&db.store().compressor().unwrap(), db, key)
+}
+
+fn recoded_by(compressor: &Compressor, db: &Db, key: &str) -> Option<Option<Codec>> {
     let engine = &db.store().engine;
-    let (pin, compressor) = (engine.pins.pin(), db.store().compressor().unwrap());
+    let pin = engine.pins.pin();
     let frame = engine.find(&pin, engine.full_key(0, key.as_bytes())).unwrap().unwrap();
     compressor.recode(engine, &frame).map(|recoded| recoded.meta().codec())
 }
@@ -159,13 +167,17 @@ fn a_segment_is_worth_a_compression_if_an_eighth_of_its_bytes_has_not_been_tried
 /// Values of a namespace, enough of them to train a dictionary.
 fn fill(db: &Db, name: &str) -> Namespace {
     let space = db.namespace(name).unwrap();
+    write_documents(&space, name);
+    space
+}
+
+fn write_documents(space: &Namespace, name: &str) {
     for number in 0..600_u32 {
         let mixed = number.wrapping_mul(0x9e37_79b9);
         let value =
             std::format!(r#"{{"of":"{name}","interface":"method {mixed:x}","version added":{},"status":true}}"#, mixed % 97);
         space.insert(number.to_le_bytes(), value).unwrap();
     }
-    space
 }
 
 #[test]
@@ -197,4 +209,82 @@ fn a_dictionary_goes_when_no_segment_names_it_any_more_unless_it_is_the_newest()
     let listed = db.store().listed().unwrap();
     let numbers: Vec<u32> = listed.list.entries.iter().map(|entry| entry.number).collect();
     assert_eq!((numbers, listed.list.next), (Vec::from([4]), 5));
+}
+
+/// How values are compressed while these dictionaries count.
+fn compressor_with(db: &Db, listed: &Listed) -> Compressor {
+    Compressor::new(&db.store().names.read().compressed(), listed)
+}
+
+#[test]
+fn a_value_is_compressed_again_for_a_newer_dictionary_and_not_without_the_one_that_it_names() {
+    let db = store(Compression::OnWrite);
+    write_documents(&db, "default");
+    let document = r#"{"of":"default","interface":"method 1234567","version added":12,"status":true}"#.repeat(3);
+    db.insert("before", &document).unwrap();
+    let pending = db.store().begin_training().unwrap().unwrap();
+    db.store().finish_training(pending, false).unwrap();
+    db.insert("behind", &document).unwrap();
+    db.insert("zeros", [0; 200]).unwrap();
+    let number_of = |key| codec(&db, key).unwrap().dictionary;
+    assert_eq!(["before", "behind", "zeros"].map(number_of), [0, 1, 1]);
+    let newest = Codec { codec: 1, dictionary: 1, plain_len: document.len() as u32 };
+    assert_eq!(["before", "behind", "zeros"].map(|key| recoded(&db, key)), [Some(Some(newest)), None, None]);
+    // Without its checksum the value of zeros would be shorter.
+    let without = compressor_with(&db, &Listed::default());
+    assert_eq!(["before", "behind", "zeros"].map(|key| recoded_by(&without, &db, key)), [None; 3]);
+}
+
+#[cfg(feature = "encrypt")]
+#[test]
+fn a_value_that_shows_its_length_is_padded_or_plain_once_its_store_is_sealed() {
+    let padded = Codec { codec: 3, dictionary: 0, plain_len: 0 };
+    for (is_allowed, expected) in [(false, None), (true, Some(padded))] {
+        let storage = MemoryStorage::new();
+        let db = builder(Compression::OnWrite).open_storage(Box::new(storage.clone())).unwrap();
+        db.insert("key", [0; 200]).unwrap();
+        db.insert("random", random(1, 200)).unwrap();
+        assert_eq!((codec(&db, "key"), codec(&db, "random")), (Some(of_plain(200)), None));
+        db.close().unwrap();
+        let compression = if is_allowed { Compression::OnWrite } else { Compression::Off };
+        let db = builder(compression).compress_sealed(is_allowed).open_storage(Box::new(storage)).unwrap();
+        assert!(db.enable_encryption([7; 32]).unwrap().is_finished);
+        assert_eq!((codec(&db, "key"), recoded(&db, "key"), codec(&db, "random")), (expected, None, None));
+        assert_eq!(db.get("key").unwrap().unwrap(), [0; 200]);
+    }
+}
+
+#[test]
+fn nothing_is_compressed_where_no_namespace_wants_it() {
+    let db = store(Compression::OnCompaction);
+    db.insert("key", [0; 200]).unwrap();
+    let engine = &db.store().engine;
+    let pin = engine.pins.pin();
+    let key = engine.full_key(0, b"key");
+    let records = [(key.hash, engine.find(&pin, key).unwrap().unwrap())];
+    let (some, none) = (db.store().compressor().unwrap(), Compressor::default());
+    assert!(!some.is_none() && none.is_none());
+    assert_eq!((copy::recoded(engine, &some, &records).len(), copy::recoded(engine, &none, &records).len()), (1, 0));
+}
+
+#[test]
+fn what_a_compaction_has_copied_since_the_last_training_is_not_tried_again() {
+    let db = store_of_small_segments();
+    db.set_compression(Some(Compression::Off)).unwrap();
+    let old = segment_of(&db, &db, &[alloc::vec![0; 1_000]]);
+    assert_eq!(db.store().compact_one(&old, &mut |_| {}).unwrap().records_copied, 1);
+    let log = &db.store().engine.log;
+    let active = log.segments_and_active().1.unwrap();
+    log.seal_active().unwrap();
+    db.set_compression(None).unwrap();
+    let copied = log.segments().into_iter().find(|segment| segment.base == active).unwrap();
+    let first = copied.first_frame(log.geometry);
+    assert!(log.header(first).unwrap().copied);
+    let name = db.store().names.read().compressed()[0].0.name.clone();
+    for (changes, since, expected) in [(1, log.lsn(first), false), (2, log.lsn(first) + 1, true), (3, log.lsn(first) - 1, false)]
+    {
+        let list = List { changes, next: 1, entries: [Entry { number: 0, since, name: name.clone() }].into() };
+        let listed = db.store().set_listed(list, false).unwrap();
+        assert_eq!(db.store().is_worth_compressing(&compressor_with(&db, &listed), &copied), expected, "{changes}");
+    }
 }
