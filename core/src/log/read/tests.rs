@@ -108,9 +108,9 @@ fn a_plain_record_in_the_hosts_memory_is_read_without_a_frame() {
         let log = &db.store().engine.log;
         for (offset, key, value) in [(short, b"short".as_slice(), &small), (long, b"long", &large)] {
             assert_eq!(log.plain(offset, false), Some((key, value.as_slice())));
-            assert_eq!(log.plain(offset, true), Some((key, value.as_slice())).filter(|_| !is_damaged));
+            assert_eq!(log.plain(offset, true), (!is_damaged).then_some((key, value.as_slice())));
             assert_eq!(log.lookup(offset, 0, key, false), Some(value.as_slice()));
-            assert_eq!(log.lookup(offset, 0, key, true), Some(value.as_slice()).filter(|_| !is_damaged));
+            assert_eq!(log.lookup(offset, 0, key, true), (!is_damaged).then_some(value.as_slice()));
             assert_eq!((log.lookup(offset, 1, key, false), log.lookup(offset, 0, b"other", false)), (None, None));
         }
         let db = opened(MemoryStorage::from_vec(bytes), true);
