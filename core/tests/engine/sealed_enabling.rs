@@ -410,6 +410,20 @@ fn a_storage_that_two_sessions_share_hands_no_keys_on() {
     assert_eq!(open_sealed(file).unwrap().len().unwrap(), 2);
 }
 
+/// The file as a power cut leaves it while two records are written: the first is damaged, here, and the second is stranded.
+fn torn(file: &MemoryStorage, db: Db) -> (Vec<u8>, usize) {
+    db.insert("first", "begins the session").unwrap();
+    let before = bytes(file);
+    db.insert("damaged", [1; 100]).unwrap();
+    let behind = bytes(file);
+    db.insert("MARKER stranded", "a record that the log does not have").unwrap();
+    let mut torn = bytes(file);
+    killed(db);
+    let last = (0..behind.len()).rfind(|&at| before.get(at) != Some(&behind[at])).unwrap();
+    torn[last] ^= 1;
+    (torn, last)
+}
+
 #[test]
 fn an_enabling_that_a_crash_has_torn_has_not_finished_while_stranded_records_keep_what_was_plain() {
     let file = MemoryStorage::new();
@@ -421,15 +435,8 @@ fn an_enabling_that_a_crash_has_torn_has_not_finished_while_stranded_records_kee
     db.insert("held", [2; 100]).unwrap();
     db.flush().unwrap();
     assert!(!db.enable_encryption(KEY).unwrap().is_finished);
-    let before = bytes(&file);
-    db.insert("damaged", [1; 100]).unwrap();
-    let behind = bytes(&file);
-    db.insert("MARKER stranded", "a record that the log does not have").unwrap();
-    let mut torn = bytes(&file);
-    killed(db);
+    let (mut torn, last) = torn(&file, db);
     std::mem::forget(snapshot);
-    let last = (0..behind.len()).rfind(|&at| before.get(at) != Some(&behind[at])).unwrap();
-    torn[last] ^= 1;
     // What stood in the segment before: a power cut takes sectors, not records.
     let trailer = last / EXTENT * EXTENT + EXTENT - 32;
     let plain = (0..trailer).rfind(|&at| torn[at] != 0).unwrap() + 8;
@@ -445,5 +452,21 @@ fn an_enabling_that_a_crash_has_torn_has_not_finished_while_stranded_records_kee
     db.drop_stranded().unwrap();
     let report = db.finish_key_rotation(|_| {}).unwrap();
     assert_eq!((report.is_finished, report.segments_left), (true, 0));
+    assert_eq!(marked(&bytes(&file)), None);
+}
+
+#[test]
+fn a_plain_store_with_stranded_records_is_not_sealed_until_they_are_given_up() {
+    let file = MemoryStorage::new();
+    lived(&file, 2);
+    let db = open_plain(file.clone()).unwrap();
+    let (torn, _) = torn(&file, db);
+    let file = MemoryStorage::from_vec(torn);
+
+    let db = open_plain(file.clone()).unwrap();
+    assert_eq!(db.open_report().stranded_records, 1, "{:?}", db.open_report());
+    assert!(matches!(db.enable_encryption(KEY), Err(Error::InvalidArgument(_))));
+    db.drop_stranded().unwrap();
+    assert!(db.enable_encryption(KEY).unwrap().is_finished);
     assert_eq!(marked(&bytes(&file)), None);
 }

@@ -72,6 +72,8 @@ fn a_segment_is_left_alone_once_it_has_been_dying_for_a_while() {
     assert!(!db.store().is_dying(&segment), "eighty seconds are long against the seven since an eighth of them had expired");
     clock.advance(Duration::from_secs(30));
     assert!(db.store().is_dying(&segment));
+    let other = db.store().engine.log.segments()[0];
+    assert!(other.base != segment.base && !db.store().is_dying(&other), "one that is dying says nothing of another one");
     clock.advance(Duration::from_secs(49));
     assert!(db.store().is_dying(&segment));
     clock.advance(Duration::from_secs(1));

@@ -24,6 +24,31 @@ fn an_event_reads_back_with_all_that_it_was_given() {
 }
 
 #[test]
+fn no_two_events_have_one_id_unless_their_writer_gave_it() {
+    let mut seen = std::collections::HashSet::new();
+    for file in [MemoryStorage::new(), MemoryStorage::new()] {
+        for session in 0..3_u64 {
+            let db = open(&file);
+            let log = db.events("log").unwrap();
+            for number in 0..4 {
+                log.append(
+                    ["a", "b"][number % 2],
+                    Expected::Any,
+                    [NewEvent::new("T", "the same"), NewEvent::new("T", "the same")],
+                )
+                .unwrap();
+            }
+            let ids: Vec<_> =
+                ["a", "b"].into_iter().flat_map(|stream| read(&log.stream(stream))).map(|event| event.id()).collect();
+            assert_eq!(ids.len() as u64, 8 * (session + 1));
+            let before = seen.len();
+            seen.extend(ids);
+            assert_eq!(seen.len(), before + 8, "session {session}");
+        }
+    }
+}
+
+#[test]
 fn what_an_append_expects_is_checked_and_all_that_fails_is_told() {
     let db = Db::open_in_memory().unwrap();
     let log = db.events("log").unwrap();
