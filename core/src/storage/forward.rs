@@ -45,3 +45,36 @@ macro_rules! forward_storage {
     )*};
 }
 forward_storage!(&S, Box<S>, Arc<S>);
+
+/// The named calls of a [`Storage`] of a test, as those of its field `file`.
+#[cfg(test)]
+macro_rules! as_its_file {
+    (@len) => {
+        fn len(&self) -> core::result::Result<u64, $crate::storage::StorageError> {
+            self.file.len()
+        }
+    };
+    (@set_len) => {
+        fn set_len(&self, len: u64) -> core::result::Result<(), $crate::storage::StorageError> {
+            self.file.set_len(len)
+        }
+    };
+    (@read_at) => {
+        fn read_at(&self, offset: u64, out: &mut [u8]) -> core::result::Result<(), $crate::storage::StorageError> {
+            self.file.read_at(offset, out)
+        }
+    };
+    (@write_at) => {
+        fn write_at(&self, offset: u64, parts: &[&[u8]]) -> core::result::Result<(), $crate::storage::StorageError> {
+            self.file.write_at(offset, parts)
+        }
+    };
+    (@sync) => {
+        fn sync(&self) -> core::result::Result<$crate::storage::Durability, $crate::storage::StorageError> {
+            self.file.sync()
+        }
+    };
+    ($($call:ident),*) => { $($crate::storage::as_its_file!(@$call);)* };
+}
+#[cfg(test)]
+pub(crate) use as_its_file;

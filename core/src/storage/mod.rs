@@ -28,6 +28,8 @@ pub use crate::seal::KeyCell;
 pub(crate) use by_copy::ByCopy;
 pub use cached::{CacheOptions, CachedStorage};
 pub use error::{StorageError, StorageErrorKind};
+#[cfg(test)]
+pub(crate) use forward::as_its_file;
 pub use memory::MemoryStorage;
 #[cfg(feature = "io-uring")]
 pub use native::{IoUring, IoUringState};

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::index::SHARDS;
 use crate::log::Segment;
-use crate::storage::{Durability, MemoryStorage, Storage, StorageError, StorageErrorKind};
+use crate::storage::{MemoryStorage, Storage, StorageError, StorageErrorKind, as_its_file};
 use crate::testing::TestClock;
 use crate::{Builder, Db, Namespace};
 use std::collections::{BTreeMap, HashMap};
@@ -36,27 +36,12 @@ struct Reads {
 }
 
 impl Storage for Reads {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.file.set_len(len)
-    }
-
+    as_its_file!(len, set_len, write_at, sync);
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         match self.left.fetch_sub(1, Ordering::Relaxed) {
             0 => Err(StorageError::new(StorageErrorKind::Other, "read", "the cable was pulled")),
             _ => self.file.read_at(offset, out),
         }
-    }
-
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.file.write_at(offset, parts)
-    }
-
-    fn sync(&self) -> Result<Durability, StorageError> {
-        self.file.sync()
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 use super::*;
 use crate::Db;
-use crate::storage::{Durability, MemoryStorage, Storage, StorageError};
+use crate::storage::{MemoryStorage, Storage, as_its_file};
 use crate::sync::{AtomicBool, Mutex};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -21,21 +21,7 @@ struct Told {
 }
 
 impl Storage for Told {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.file.len()
-    }
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.file.set_len(len)
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.file.read_at(offset, out)
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.file.write_at(offset, parts)
-    }
-    fn sync(&self) -> Result<Durability, StorageError> {
-        self.file.sync()
-    }
+    as_its_file!(len, set_len, read_at, write_at, sync);
     fn will_read(&self, offsets: &[u64], len: usize) -> bool {
         self.reads.lock().push((offsets.to_vec(), len));
         self.fetches.load(Ordering::SeqCst)

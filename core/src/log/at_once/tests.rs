@@ -4,7 +4,7 @@ use super::super::Space;
 use super::*;
 use crate::Db;
 use crate::storage::fault::FaultStorage;
-use crate::storage::{Durability, MemoryStorage, Storage, StorageError};
+use crate::storage::{Durability, MemoryStorage, Storage, StorageError, as_its_file};
 use crate::sync::Mutex;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -160,18 +160,7 @@ struct Durable {
 }
 
 impl Storage for Durable {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.file.len()
-    }
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.file.set_len(len)
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.file.read_at(offset, out)
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.file.write_at(offset, parts)
-    }
+    as_its_file!(len, set_len, read_at, write_at);
     fn sync(&self) -> Result<Durability, StorageError> {
         self.file.sync().map(|_| Durability::Device)
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Db;
 use crate::storage::fault::{Effect, Fault, FaultStorage, Io};
-use crate::storage::{Durability, MemoryStorage, Storage, StorageError};
+use crate::storage::{MemoryStorage, Storage, StorageError, as_its_file};
 use crate::sync::Mutex;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -26,27 +26,22 @@ fn place(db: &Db, key: &[u8]) -> (u64, usize) {
 }
 
 /// A file that nobody writes to, and all of which is in memory.
-struct Mapped(Vec<u8>);
+struct Mapped {
+    file: MemoryStorage,
+    bytes: Vec<u8>,
+}
+
+impl Mapped {
+    fn new(bytes: &[u8]) -> Self {
+        Self { file: MemoryStorage::from_vec(bytes.to_vec()), bytes: bytes.to_vec() }
+    }
+}
 
 impl Storage for Mapped {
-    fn len(&self) -> Result<u64, StorageError> {
-        Ok(self.0.len() as u64)
-    }
-    fn set_len(&self, _: u64) -> Result<(), StorageError> {
-        Ok(())
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        out.copy_from_slice(&self.0[offset as usize..offset as usize + out.len()]);
-        Ok(())
-    }
-    fn write_at(&self, _: u64, _: &[&[u8]]) -> Result<(), StorageError> {
-        Ok(())
-    }
-    fn sync(&self) -> Result<Durability, StorageError> {
-        Ok(Durability::None)
-    }
+    as_its_file!(len, set_len, read_at, write_at, sync);
+
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        self.0.get(offset as usize..offset as usize + len)
+        self.bytes.get(offset as usize..offset as usize + len)
     }
 }
 
@@ -69,7 +64,7 @@ fn a_frame_says_whether_its_bytes_are_the_hosts() {
     let (bytes, [(short, _), (long, _)]) = file(false);
     for is_mapped in [true, false] {
         let db = match is_mapped {
-            true => opened(Mapped(bytes.clone()), true),
+            true => opened(Mapped::new(&bytes), true),
             false => opened(MemoryStorage::from_vec(bytes.clone()), true),
         };
         let log = &db.store().engine.log;
@@ -104,7 +99,7 @@ fn a_plain_record_in_the_hosts_memory_is_read_without_a_frame() {
         if is_damaged {
             (small[4], large[499]) = (9, 9);
         }
-        let db = opened(Mapped(bytes.clone()), true);
+        let db = opened(Mapped::new(&bytes), true);
         let log = &db.store().engine.log;
         for (offset, key, value) in [(short, b"short".as_slice(), &small), (long, b"long", &large)] {
             assert_eq!(log.plain(offset, false), Some((key, value.as_slice())));
@@ -127,7 +122,7 @@ fn a_record_that_expires_is_no_plain_one() {
     db.insert_with_ttl("key", "value", core::time::Duration::from_secs(1_000_000)).unwrap();
     let (offset, _) = place(&db, b"key");
     core::mem::forget(db);
-    let db = opened(Mapped(file.to_vec()), true);
+    let db = opened(Mapped::new(&file.to_vec()), true);
     let log = &db.store().engine.log;
     assert_eq!((log.plain(offset, false), log.lookup(offset, 0, b"key", false)), (None, None));
 }
@@ -168,23 +163,12 @@ struct Cut {
 }
 
 impl Storage for Cut {
+    as_its_file!(set_len, read_at, write_at, sync);
     fn len(&self) -> Result<u64, StorageError> {
         match self.told.lock().take() {
             Some(len) => Ok(len),
             None => self.file.len(),
         }
-    }
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.file.set_len(len)
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.file.read_at(offset, out)
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.file.write_at(offset, parts)
-    }
-    fn sync(&self) -> Result<Durability, StorageError> {
-        self.file.sync()
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::Space;
 use super::super::append::RETIRE_ROOM;
 use super::*;
 use crate::Db;
-use crate::storage::{Durability, MemoryStorage, Storage, StorageError};
+use crate::storage::{MemoryStorage, Storage, StorageError, as_its_file};
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering::SeqCst;
 use alloc::boxed::Box;
@@ -19,21 +19,10 @@ struct Mapped {
 }
 
 impl Storage for Mapped {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.file.len()
-    }
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.file.set_len(len)
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.file.read_at(offset, out)
-    }
+    as_its_file!(len, set_len, read_at, sync);
     fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
         self.counts[0].fetch_add(1, SeqCst);
         self.file.write_at(offset, parts)
-    }
-    fn sync(&self) -> Result<Durability, StorageError> {
-        self.file.sync()
     }
     unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
         self.counts[1].fetch_add(1, SeqCst);

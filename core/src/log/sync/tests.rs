@@ -3,7 +3,7 @@
 use super::*;
 use crate::Db;
 use crate::storage::fault::{Effect, Fault, FaultStorage, Io};
-use crate::storage::{MemoryStorage, Storage, StorageError, StorageErrorKind};
+use crate::storage::{MemoryStorage, Storage, StorageError, StorageErrorKind, as_its_file};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use std::sync::mpsc::channel;
@@ -12,23 +12,14 @@ use std::time::Duration;
 
 /// A file in memory that says that it keeps what was synced.
 #[derive(Clone, Default)]
-struct Durable(MemoryStorage);
+struct Durable {
+    file: MemoryStorage,
+}
 
 impl Storage for Durable {
-    fn len(&self) -> core::result::Result<u64, StorageError> {
-        self.0.len()
-    }
-    fn set_len(&self, len: u64) -> core::result::Result<(), StorageError> {
-        self.0.set_len(len)
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> core::result::Result<(), StorageError> {
-        self.0.read_at(offset, out)
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> core::result::Result<(), StorageError> {
-        self.0.write_at(offset, parts)
-    }
+    as_its_file!(len, set_len, read_at, write_at);
     fn sync(&self) -> core::result::Result<Durability, StorageError> {
-        self.0.sync().map(|_| Durability::Device)
+        self.file.sync().map(|_| Durability::Device)
     }
 }
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 use super::*;
-use crate::storage::{Durability, MemoryStorage, StorageError};
+use crate::storage::{MemoryStorage, StorageError, as_its_file};
 use crate::sync::Mutex;
 
 #[test]
@@ -23,6 +23,7 @@ fn every_range_is_what_the_file_has_there_and_a_range_past_its_end_is_damage() {
 
 /// A file, mapped or not, that notes what it is asked for.
 struct Noting {
+    file: MemoryStorage,
     bytes: Vec<u8>,
     is_mapped: bool,
     calls: Mutex<Vec<(Call, u64, usize)>>,
@@ -37,7 +38,8 @@ enum Call {
 
 impl Noting {
     fn new(len: usize, is_mapped: bool) -> Self {
-        Self { bytes: alloc::vec![0; len], is_mapped, calls: Mutex::new(Vec::new()) }
+        let bytes = alloc::vec![0; len];
+        Self { file: MemoryStorage::from_vec(bytes.clone()), bytes, is_mapped, calls: Mutex::new(Vec::new()) }
     }
 
     fn note(&self, call: Call, offset: u64, len: usize) {
@@ -52,22 +54,11 @@ impl Noting {
 }
 
 impl Storage for Noting {
-    fn len(&self) -> Result<u64, StorageError> {
-        Ok(self.bytes.len() as u64)
-    }
-    fn set_len(&self, _: u64) -> Result<(), StorageError> {
-        Ok(())
-    }
+    as_its_file!(len, set_len, write_at, sync);
+
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         self.note(Call::Read, offset, out.len());
-        out.copy_from_slice(&self.bytes[offset as usize..offset as usize + out.len()]);
-        Ok(())
-    }
-    fn write_at(&self, _: u64, _: &[&[u8]]) -> Result<(), StorageError> {
-        Ok(())
-    }
-    fn sync(&self) -> Result<Durability, StorageError> {
-        Ok(Durability::None)
+        self.file.read_at(offset, out)
     }
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
         self.note(Call::View, offset, len);

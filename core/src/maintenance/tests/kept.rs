@@ -180,6 +180,9 @@ mod events {
         assert_eq!(kept_behind(&|event| event.namespace += 1), (1, true));
         assert_eq!(kept_behind(&|event| event.key[0] ^= 1), (1, true));
         assert_eq!(kept_behind(&|event| *event.value.last_mut().unwrap() ^= 1), (1, true));
-        assert_eq!(kept_behind(&|event| event.value[0] ^= 2), (1, true), "the number of an event that is not there");
+        for number in [0, 3, u64::MAX] {
+            let forge = |event: &mut Record| event.value[..8].copy_from_slice(&number.to_le_bytes());
+            assert_eq!(kept_behind(&forge), (1, true), "{number}: there is no such event");
+        }
     }
 }

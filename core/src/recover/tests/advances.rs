@@ -61,16 +61,6 @@ fn news(file: &Drawn, from: Place) -> Vec<String> {
     }
 }
 
-/// A segment with these frames in extent 0 of eight.
-fn first_of(frames: &[FrameSpec<'_>]) -> (Drawn, Segment) {
-    let mut file = Drawn::new(8);
-    let mut first = file.segment(0, header(BASE, 1, None));
-    for spec in frames {
-        file.append(&mut first, spec);
-    }
-    (file, first)
-}
-
 /// The first segment names the second one in its trailer; in extent 4 is a younger one that names the first one.
 fn forked() -> (Drawn, Segment, Segment) {
     let (mut file, first) = first_of(&[record("a")]);

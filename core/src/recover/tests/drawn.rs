@@ -42,6 +42,16 @@ pub(super) fn open(key: &str) -> FrameSpec<'_> {
     FrameSpec { continues: true, ..record(key) }
 }
 
+/// A file of eight extents, in whose first one is a segment with these frames.
+pub(super) fn first_of(frames: &[FrameSpec<'_>]) -> (Drawn, Segment) {
+    let mut file = Drawn::new(8);
+    let mut first = file.segment(0, header(BASE, 1, None));
+    for spec in frames {
+        file.append(&mut first, spec);
+    }
+    (file, first)
+}
+
 impl Drawn {
     /// A file of so many extents of 4096 bytes without a segment, in session 1.
     pub(super) fn new(extents: u32) -> Self {

@@ -28,16 +28,6 @@ fn listed(mut file: Drawn, first: Segment, extent: u32, header: SegmentHeader, f
     Listed { file, segments, list, behind: segments[1].end }
 }
 
-/// A first segment with these frames, in extent 0 of eight.
-fn first_of(frames: &[FrameSpec<'_>]) -> (Drawn, Segment) {
-    let mut file = Drawn::new(8);
-    let mut first = file.segment(0, header(BASE, 1, None));
-    for spec in frames {
-        file.append(&mut first, spec);
-    }
-    (file, first)
-}
-
 fn plain() -> Listed {
     let (file, first) = first_of(&[record("a")]);
     let header = header(BASE + 4096, 2, Some(&first));
