@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 #[cfg(feature = "events")]
 use crate::frame::event_number;
-use crate::frame::{CopyMeta, Kind};
+use crate::frame::{CopyMeta, Kind, NAMESPACE_OF_NAMES};
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::{Holds, Segment};
 #[cfg(feature = "compress")]
@@ -38,7 +38,7 @@ fn look_up(engine: &Engine, segment: &Segment) -> Result<bool> {
 fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
     let frame = engine.log.frame(offset)?;
     let (meta, key) = (frame.meta(), frame.key());
-    if meta.namespace > NAMESPACE_NUMBER_MAX {
+    if meta.namespace > NAMESPACE_NUMBER_MAX && meta.namespace != NAMESPACE_OF_NAMES {
         return Ok(false);
     }
     #[cfg(feature = "events")]

@@ -2,7 +2,7 @@
 
 use super::filled::append_tombstone;
 use super::stranded::noise;
-use crate::frame::{FrameSpec, Kind, Meta};
+use crate::frame::{FrameSpec, Kind, Meta, NAMESPACE_OF_NAMES};
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::Purpose;
 use crate::maintenance::stranded::is_kept;
@@ -79,6 +79,25 @@ fn a_record_of_another_namespace_is_another_record() {
         db.store().engine.log.append_one(&frame, Purpose::Store).unwrap();
     };
     assert_eq!(kept_behind(&append), (1, true));
+}
+
+#[test]
+fn a_copy_of_a_name_keeps_no_segment_and_that_name_with_another_number_does() {
+    let front = |db: &Db| db.namespace("a name").unwrap().insert("a", VALUE).unwrap();
+    let kept_behind = |changed: u8| {
+        let behind = |db: &Db| {
+            let engine = &db.store().engine;
+            let key = engine.full_key(NAMESPACE_OF_NAMES, b"a name");
+            let mut value = engine.find(&engine.pins.pin(), key).unwrap().unwrap().value().to_vec();
+            value[0] ^= changed;
+            let meta = Meta::plain(NAMESPACE_OF_NAMES);
+            let frame = FrameSpec { kind: Kind::Put, continues: false, meta, key: b"a name", value: &value };
+            engine.log.append_one(&frame, Purpose::Store).unwrap();
+        };
+        kept(damaged([builder(), builder()], &front, &behind))
+    };
+    assert_eq!(kept_behind(0), (1, false));
+    assert_eq!(kept_behind(2), (1, true));
 }
 
 #[test]
