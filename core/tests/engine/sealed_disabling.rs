@@ -2,7 +2,7 @@
 #![cfg(all(feature = "encrypt", feature = "testing", feature = "events"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use crate::common::killed;
+use crate::common::{killed, stride};
 use crate::sealed_bytes::bytes;
 use crate::sealed_changes::{beside_writers, left_at, with_each_sync_failing};
 use crate::sealed_enabling::{EXTENT, KEY, Shown, builder, db_len, lived_in, open_plain, open_sealed, shown};
@@ -137,6 +137,7 @@ fn a_disabling_that_is_cut_anywhere_leaves_a_store_that_opens_and_goes_on() {
     let mut secrets = Secrets::default();
     secrets.add(&bytes(&base));
     let (mut sealed, mut begun, mut plain, mut again) = (0, 0, 0, 0);
+    let stride = stride(13);
     for io in 1.. {
         let file = CrashStorage::from_image(&image);
         let db = open_sealed(file.clone()).unwrap();
@@ -157,7 +158,7 @@ fn a_disabling_that_is_cut_anywhere_leaves_a_store_that_opens_and_goes_on() {
                 continue;
             }
             // Going on with it is cut, too; or beginning again, behind what the first attempt has left.
-            for io2 in (1 + io % 13..).step_by(13) {
+            for io2 in (1 + io % stride as u64..).step_by(stride) {
                 let file = CrashStorage::from_image(image);
                 file.stop_at(Some(io2));
                 let went_on = match opened {
